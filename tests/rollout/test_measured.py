@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from tests.rollout.systems import as_map
 from tests.rollout.test_compare import same
 from vpintegrator.errors import InputError
-from vpintegrator.rollout import METHODS, applicable_methods, open_rollout
+from vpintegrator.rollout import open_rollout
 
 MEASURED = """
 title = "Laboratory"
@@ -123,17 +122,6 @@ def test_without_a_reference(one_step, window):
     for model, options in ((window, {"initial": [[1.0, 0.0]]}), (one_step, {})):
         with pytest.raises(InputError, match=r"no equations of laboratory .* give --dataset"):
             vp.compare(model, steps=20, **options)
-
-
-def test_no_classical_method_applies():
-    system = vp.load_system(MEASURED)
-    methods, reasons = applicable_methods(system)
-    assert not methods
-    assert set(reasons) == set(METHODS)
-    with pytest.raises(InputError, match="rk4 needs the equations of laboratory"):
-        vp.integrate(system, "rk4", [[1.0, 0.0]], 0.1, 3)
-    with pytest.raises(InputError, match="rk4 needs the equations of laboratory"):
-        as_map("rk4", system, 0.1)
 
 
 @pytest.mark.parametrize(

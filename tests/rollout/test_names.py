@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.test_compare import same
-from vpintegrator.rollout.diagnostics import series_names
+from vpintegrator.rollout.diagnostics.invariants import series_names
 
 NASTY = [
     *("a_b", "a b", "x", "error_x", "error_error_x", "1", "", ".", "..", "/", "a/b", "a/", "step"),

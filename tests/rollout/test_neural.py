@@ -8,7 +8,6 @@ import vpintegrator as vp
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout import rollout
-from vpintegrator.rollout.diagnostics import log_determinant
 
 
 class Counter(vp.Map):
@@ -67,22 +66,3 @@ def test_wrong_shapes(shape):
     model = VolumePreservingTransformer(dim=3, window=3)
     with pytest.raises(InputError, match="windows of shape"):
         rollout(model, np.ones(shape), 5)
-
-
-def test_determinant_of_the_window_map():
-    torch.manual_seed(0)
-    windows = np.random.default_rng(0).standard_normal((2, 5, 3, 3))
-    windows[0, 0, 0, 0] = np.nan
-    model = VolumePreservingTransformer(dim=3, window=3, initial_scale=0.5)
-    values = log_determinant(model, windows)
-    assert values.shape == (2, 5)
-    assert np.isnan(values[0, 0])
-    assert np.nanmax(np.abs(values)) < 1e-11
-    window = torch.from_numpy(windows[1, 2])
-    arbitrary = VolumePreservingTransformer(
-        dim=3, window=3, weighting="arbitrary", initial_scale=0.5
-    )
-    jacobian = torch.func.jacrev(arbitrary)(window).reshape(9, 9)
-    expected = torch.linalg.slogdet(jacobian).logabsdet.item()
-    assert abs(expected) > 1e-3
-    assert log_determinant(arbitrary, windows)[1, 2] == pytest.approx(expected, abs=1e-12)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from tests.rollout.systems import initial, plan_of, system
+from tests.rollout.systems import ensemble_of, initial, system
 from vpintegrator.dynamics.training_domain import TOLERANCE, Domain
 from vpintegrator.rollout.diagnostics.diagnostic import Ensemble, WindowSampler
 from vpintegrator.rollout.diagnostics.invariants import Invariants
@@ -28,14 +28,14 @@ def stored(every):
     return np.unique(np.append(np.arange(0, STEPS + 1, every), STEPS))
 
 
-PLAN = plan_of(None, "rk4", system=PENDULUM, initial=STATES[:, 0], step=0.3, steps=STEPS)
+RK4 = ensemble_of(None, "rk4", system=PENDULUM, initial=STATES[:, 0], step=0.3, steps=STEPS)
 
 
 def ensemble(every=1, known=STEPS + 1, threshold=1.0, domain=None):
     """The trajectories of a comparison whose reference ends early."""
     reference = EXACT[:, :known].transpose(1, 0, 2)
-    plan = replace(PLAN, stored=stored(every), reference=reference, threshold=threshold)
-    map = copy(plan.maps["rk4"])
+    plan = replace(RK4.plan, stored=stored(every), reference=reference, threshold=threshold)
+    map = copy(RK4.map)
     map.domain = domain
     return Ensemble("rk4", map, plan, STATES[:, :1])
 

@@ -5,12 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import vpintegrator as vp
 from tests.plotting.test_tables import printed
 from tests.rollout.systems import initial, system
-from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.rollout import solve_reference
 from vpintegrator.runtime.progress import step_bar
 
@@ -91,13 +89,6 @@ def test_what_is_known_of_a_median_that_no_method_reaches(chaos):
     assert f"> {chaos.reference_time:.4g}" in table
 
 
-def test_figures_end_with_the_reference(chaos):
-    axes = vp.plotting.errors(chaos)
-    ends = [line.get_xdata().max() for line in axes.get_lines() if len(line.get_xdata()) > 2]
-    assert len(ends) == 3
-    assert max(ends) <= chaos.reference_time
-
-
 def test_a_file_of_a_rollout_whose_reference_ends(chaos, tmp_path):
     chaos.save(tmp_path / "chaos.h5")
     again = vp.open_rollout(tmp_path / "chaos.h5")
@@ -107,25 +98,6 @@ def test_a_file_of_a_rollout_whose_reference_ends(chaos, tmp_path):
     captions = (tmp_path / "figures" / "captions.md").read_text()
     assert figures
     assert "it ends where its error is a tenth of the threshold" in " ".join(captions.split())
-
-
-def test_the_command_says_where_the_reference_ends(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    arguments = [
-        "--system",
-        "double-pendulum",
-        "--initial",
-        "2.5,2,0,0",
-        "--initial",
-        "0.1,0.1,0,0",
-    ]
-    result = CliRunner().invoke(rollout, [*arguments, "--step", "0.2", "--time", "40"])
-    assert result.exit_code == 0, result.output
-    assert "errors are those up to t = " in result.output
-    # a regular orbit has a reference to the end
-    regular = CliRunner().invoke(rollout, [*arguments[:2], *arguments[4:], "-o", "b.h5"])
-    assert regular.exit_code == 0, regular.output
-    assert "errors are those up to" not in regular.output
 
 
 def test_orbits_end_at_a_bound_in_the_reference_too():

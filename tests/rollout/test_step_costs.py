@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import vpintegrator as vp
-from vpintegrator.cli import rollout as command
-from vpintegrator.compiled.one_step import applicable_methods, fewest_substeps
+from vpintegrator.compiled.one_step import applicable_methods
 from vpintegrator.rollout import step_costs
 
 
@@ -52,14 +50,6 @@ def test_maps_without_machine_code_are_marked(trained):
     assert marks == ["in PyTorch", "in NumPy"] and not report.step_table.sentences
 
 
-def test_the_sentence_is_printed(trained, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    vp.save(trained, "map.safetensors")
-    result = CliRunner().invoke(command.main, ["map.safetensors", "RK4", "--steps", "9"])
-    assert result.exit_code == 0, result.output
-    assert "The cheapest classical method with this error is rk4 with" in result.output
-
-
 def test_costs_of_training_stand_in_the_table(trained, tmp_path):
     data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=20)
     fits = [vp.fit(data, vp.training.kinds_of("vpff"), epochs=n, progress=False) for n in (2, 3)]
@@ -71,11 +61,3 @@ def test_costs_of_training_stand_in_the_table(trained, tmp_path):
     assert report.table()[2]["parameters"] is None
     report.save(tmp_path / "rollout.h5")
     assert vp.open_rollout(tmp_path / "rollout.h5").table() == report.table()
-
-
-def test_search_of_substeps():
-    assert fewest_substeps(lambda n: n**-2.0, 1e-4).substeps == 100
-    assert fewest_substeps(lambda n: 0.0, 1e-4).substeps == 1
-    assert fewest_substeps(lambda n: np.inf if n < 70 else 0.0, 1e-4).substeps == 70
-    assert "1,024 substeps err by" in fewest_substeps(lambda n: 1 / n, 1e-4).reason
-    assert "rounding" in fewest_substeps(lambda n: max(1e-3 / n**4, 1e-13), 1e-14).reason

@@ -3,15 +3,12 @@
 import re
 
 import numpy as np
-import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.diagnostics.linear_models import linear_model
 from tests.rollout.systems import as_map
-from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics import (
     log_determinant,
     lyapunov_spectrum,
@@ -94,35 +91,6 @@ def test_any_mass_and_length(mass, length):
     assert found["rk4"]["symplecticity"] > 1e-8
 
 
-@pytest.mark.parametrize("force", [0.0, 1e-28])
-def test_claims_of_a_file_are_judged_component_by_component(force):
-    text = f"""
-    state = ["q", "p"]
-    [vector_field]
-    q = "p/1e-27"
-    p = "-1e-27*q + {force!r}"
-    [[reversing_symmetry]]
-    q = "-q"
-    """
-    if not force:
-        assert len(vp.load_system(text).reversing_symmetries) == 1
-        return
-    with pytest.raises(InputError, match="does not reverse the system"):
-        vp.load_system(text)
-
-
-@pytest.mark.parametrize(("damping", "kept"), [(0.0, True), (1e-6, False)])
-def test_structure_of_maps_in_any_units(damping, kept):
-    system = vp.load_system(f"""
-    state = ["q", "p"]
-    [[map]]
-    p = "(1 - {damping!r})*p - 1e-27*sin(q)"
-    [[map]]
-    q = "q + p/1e-27"
-    """)
-    assert system.is_canonical == system.divergence_free == kept
-
-
 def test_a_proton_in_a_magnetic_field():
     """SI units, first in space and then in a plane, with components that stay 0."""
     charge, mass, radius = 1.602176634e-19, 1.67262192e-27, 1e-3
@@ -155,25 +123,6 @@ def test_a_proton_in_a_magnetic_field():
             assert run.volume["step"].largest < 1e-13
             assert run.symplecticity < 1e-13
             assert np.abs(run.lyapunov.exponent * 4e-7).max() < 5
-
-
-@pytest.mark.parametrize("mass", [1e-27, 6e24])
-def test_the_command_prints_that_volume_is_kept(mass, tmp_path):
-    from vpintegrator.cli.rollout import main
-
-    path = tmp_path / "oscillator.toml"
-    path.write_text(oscillator(mass).text)
-    options = ["--steps", "100", "--step", "0.1", "--against", "implicit-midpoint"]
-    arguments = ["--system", str(path), *options, "-o", str(tmp_path / "r.h5")]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
-    report = vp.open_rollout(tmp_path / "r.h5")
-    run = report.runs["implicit-midpoint"]
-    assert run.volume["phase-space"].is_preserved
-    assert run.symplecticity < 1e-14
-    assert run.reversibility < 1e-13
-    assert "yes" in result.output
-    assert "no " not in result.output.partition("volume kept")[2].split("seconds")[0][:200]
 
 
 @given(st.tuples(EXPONENT, EXPONENT))

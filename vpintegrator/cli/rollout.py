@@ -136,7 +136,7 @@ def _print(report: Report, path: Path) -> None:
 
 def _measured(models: dict[str, Model], options: dict[str, Any]) -> dict[str, Any]:
     """Return the dataset that measured trajectories are compared with, and say which it is."""
-    from vpintegrator.rollout import recorded_dataset
+    from vpintegrator.rollout.start import recorded_dataset
 
     default = "dataset" if options["system"].is_measured else ""
     if "initial" in options or options.get("reference", default) != "dataset":

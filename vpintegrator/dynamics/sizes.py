@@ -80,9 +80,9 @@ def ensemble_size(first: np.ndarray, terms: float = 0.0) -> float:
 
     Examples
     --------
-    >>> vp.rollout.diagnostics.ensemble_size(np.array([-2.0, 1e-9]))
+    >>> ensemble_size(np.array([-2.0, 1e-9]))
     2.0
-    >>> vp.rollout.diagnostics.ensemble_size(np.array([1e-17, 3e-17]), terms=1.0)
+    >>> ensemble_size(np.array([1e-17, 3e-17]), terms=1.0)
     0.0
     """
     size = largest_of(first)

@@ -357,7 +357,7 @@ def affordable(wanted: int, size: int, free: int = 64) -> int:
 
     Examples
     --------
-    >>> vp.rollout.diagnostics.affordable(2400, 32), vp.rollout.diagnostics.affordable(2400, 256)
+    >>> affordable(2400, 32), affordable(2400, 256)
     (2400, 37)
     """
     return max(1, int(wanted * min(1.0, (free / size) ** 3)))

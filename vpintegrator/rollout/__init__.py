@@ -19,7 +19,6 @@ from vpintegrator.rollout.iteration import rollout
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.rollout_file import open_rollout
-from vpintegrator.rollout.start import recorded_dataset
 from vpintegrator.runtime.callable_module import make_callable as _make_callable
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
     "invariant_errors",
     "lyapunov_spectrum",
     "open_rollout",
-    "recorded_dataset",
     "rollout",
     "root_mean_square_error",
     "solve_reference",

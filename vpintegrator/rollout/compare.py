@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import whole_number
+from vpintegrator.arguments import positive, whole_number
+from vpintegrator.compiled import machine_code
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics import work_precision as study
-from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan
 from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.methods import Against, Models, chosen_maps
-from vpintegrator.rollout.plan import Plan, Progress
-from vpintegrator.rollout.reference import outside_bound
+from vpintegrator.rollout.reference import Progress, Reference, outside_bound, solve_reference
 from vpintegrator.rollout.report import Report, Run, by_name
 from vpintegrator.rollout.start import (
     find_origin,
@@ -28,6 +29,7 @@ from vpintegrator.rollout.start import (
     section_plane,
     stored_steps,
 )
+from vpintegrator.rollout.step_costs import step_table
 from vpintegrator.runtime.progress import step_bar
 
 
@@ -146,9 +148,9 @@ def compare(
     >>> report.runs["rk4"].states.shape
     (2, 21, 2)
     """
-    kinds = with_own(diagnostics)
-    if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
-        raise InputError(f"threshold = {threshold!r} must be a positive number")
+    kinds, tangent_steps = with_own(diagnostics), whole_number("tangent_steps", tangent_steps)
+    if threshold is not None:
+        threshold = positive("threshold", threshold)
     if not bound > 0:
         raise InputError(f"bound = {bound!r} must be a positive number")
     maps, seeds, system, step = chosen_maps(model, against, system, step, dataset)
@@ -157,48 +159,50 @@ def compare(
     window = max(map.window for map in maps.values())
     plane = section_plane(system, section)
     first, given, own_seed = find_origin(
-        maps,
-        system,
-        window,
-        initial=initial,
-        dataset=dataset,
-        reference=reference,
-        trajectories=trajectories,
-        seed=seed,
+        maps, system, window, initial, dataset, reference, trajectories, seed
     )
     if given is not None and time is None and steps is None:
         steps = given.shape[1] - 1
     steps = number_of_steps(system, step, time, steps)
     stored, every = stored_steps(steps, every, first)
-    if given is None and system.is_measured:
-        reference_time = 0.0  # nothing is known
-    known = reference_steps(step, steps, reference_time)
-    if given is not None:
-        known = min(steps if reference_time is None else known, given.shape[1] - 1)
-    plan = Plan(
-        system=system,
-        step=step,
-        steps=steps,
-        maps=maps,
-        stored=stored,
-        initial=first,
-        given=given,
-        # first windows come from the reference even where a window is longer than the rollout
-        known=max(known, window - 1),
-        section_plane=plane,
-        tangent_steps=min(whole_number("tangent_steps", tangent_steps), steps),
-        threshold=threshold or 0.0,
-        bound=bound,
-    )
+    known = 0  # nothing is known of measured systems
+    if given is not None or not system.is_measured:
+        known = reference_steps(step, steps, reference_time, given)
+    known = max(known, window - 1)  # also where a window is longer than the rollout
     with step_bar(progress) as show:
-        plan = plan.compile(compiled, show).solve(show)
-        warn_of_drift(plan)
-        measured = {n: roll_out(n, map, plan, kinds, show) for n, map in plan.maps.items()}
-        runs = by_name(measured, seeds)
+        for place, name in enumerate(maps if compiled is not False else ()):
+            show("compilation", place, len(maps))
+            maps[name] = machine_code(maps[name], first, compiled)
+        if given is None:
+            exact = solve_reference(system, first, step * np.arange(known + 1), show, bound)
+        else:
+            exact = Reference(given[:, : known + 1], np.full(len(given), np.nan))
+        motion = exact.states[:, : steps + 1].transpose(1, 0, 2)
+        spread = spread_of(system, np.nanstd(motion[..., system.moving], axis=(0, 1)))
+        costs = step_table(maps, system, exact, spread)
+        threshold = threshold or 0.1 * spread
+        # the reference of an orbit ends where its own error passes a tenth of the threshold
+        exact = exact.until(system, 0.1 * threshold, window)
+        plan = Plan(
+            system=system,
+            step=step,
+            steps=steps,
+            stored=stored,
+            initial=first,
+            section_plane=plane,
+            tangent_steps=min(tangent_steps, steps),
+            threshold=threshold,
+            bound=bound,
+            exact=exact.states,
+            reference=exact.states[:, : steps + 1].transpose(1, 0, 2),
+            motion=motion,
+        )
+        if given is None:
+            warn_of_drift(system, exact, known)
+        runs = by_name({n: roll_out(n, map, plan, kinds, show) for n, map in maps.items()}, seeds)
         # of several models of one name the first
-        firsts = {name: plan.maps[run.members[0].name] for name, run in runs.items()}
+        firsts = {name: maps[run.members[0].name] for name, run in runs.items()}
         studies = study(firsts, first, progress=show) if work_precision else {}
-    assert plan.exact is not None and plan.costs is not None
     ends = np.searchsorted(stored, len(plan.reference))
     return Report(
         system=system,
@@ -206,9 +210,9 @@ def compare(
         every=every,
         times=step * stored,
         reference=plan.reference[stored[:ends]].transpose(1, 0, 2),
-        reference_error=plan.exact.error,
-        threshold=plan.threshold,
-        step_table=plan.costs,
+        reference_error=exact.error,
+        threshold=threshold,
+        step_table=costs,
         runs=runs,
         seed=own_seed,
         section_plane=plane,
@@ -240,8 +244,7 @@ def roll_out(
     chunk_values, largest_chunk
         Numbers and steps in a chunk of states: it stays in memory.
     """
-    assert plan.exact is not None
-    first = np.ascontiguousarray(plan.exact.states[:, : map.window])
+    first = np.ascontiguousarray(plan.exact[:, : map.window])
     ensemble = Ensemble(name, map, plan, first)
     measuring = [kind(ensemble) for kind in kinds]
     chunk = int(np.clip(chunk_values // plan.initial.size, 1, largest_chunk))
@@ -279,31 +282,28 @@ def roll_out(
     )
 
 
-def warn_of_drift(plan: Plan) -> None:
+def warn_of_drift(system: System, exact: Reference, steps: int) -> None:
     """Warn where an invariant drifts along the reference by more than the reference's accuracy.
 
     Then the file of the system, or the accuracy, is wrong.
     """
-    if plan.given is not None or plan.exact is None:
-        return
-    states, error = plan.exact.states, plan.exact.error
-    for name, invariant in plan.system.invariants.items():
+    states = exact.states
+    for name, invariant in system.invariants.items():
         with np.errstate(all="ignore"):
             values = invariant(states)  # (trajectory, time)
             drift = np.nanmax(np.abs(values - values[:, :1]), axis=1)
             # the change of the invariant under a relative change of each component
             sensitivity = np.zeros(len(states))
-            for k in range(plan.system.dim):
+            for k in range(system.dim):
                 moved = states.copy()
                 size = np.nanmax(np.abs(states[..., k])) * 1e-6
                 moved[..., k] += size
-                change = np.nanmax(np.abs(invariant(moved) - values), axis=1) * 1e6
-                sensitivity += change
-            allowed = 10 * sensitivity * (error + 1e-14 * plan.known)
+                sensitivity += np.nanmax(np.abs(invariant(moved) - values), axis=1) * 1e6
+            allowed = 10 * sensitivity * (exact.error + 1e-14 * steps)
         worst = int(np.argmax(drift - allowed))
         if drift[worst] > allowed[worst]:
             warnings.warn(
-                f"{name} of {plan.system.name} drifts by {drift[worst]:.1e} along the reference, "
+                f"{name} of {system.name} drifts by {drift[worst]:.1e} along the reference, "
                 f"whose accuracy explains {allowed[worst]:.1e}: {name} is no invariant, or the "
                 "reference is less accurate than estimated",
                 stacklevel=3,

@@ -13,7 +13,6 @@ from vpintegrator.arguments import real_array, whole_number
 from vpintegrator.compiled import machine_code
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.rollout.diagnostics.diagnostic import first_step
 from vpintegrator.rollout.start import is_model
 from vpintegrator.runtime.progress import step_bar
 
@@ -81,7 +80,7 @@ def rollout(
     (3, 11, 2)
     """
     steps = whole_number("steps", steps)
-    own = map = _as_map(map, initial)
+    own = map = map if isinstance(map, Map) else _wrapped(map, np.shape(initial))
     windows, dim = _windows(map, initial), map.dim  # of a model on its device
     if not bool((abs(windows) < math.inf).all()):
         raise InputError("initial holds a value that is not finite")
@@ -95,36 +94,31 @@ def rollout(
     chunk = max(min(chunk_values // (len(windows) * map.dim), largest_chunk), 1)
     if progress:
         chunk = max(min(chunk, steps // 100), 1)
-    done = map.window - 1
-    chunks = [windows]
+    done, chunks = map.window - 1, [windows]
     with step_bar(progress) as show:
         for states in _advance(machine, windows, steps - done, chunk):
             chunks.append(states)
             done += states.shape[1]
             show(map.name, done, steps)
-    states = _joined(chunks)[:, : steps + 1, :dim]
-    _warn_outside(own, states, chunk)
-    if isinstance(states, np.ndarray):
-        return np.ascontiguousarray(states)
+    if isinstance(windows, np.ndarray):
+        return np.ascontiguousarray(np.concatenate(chunks, axis=1)[:, : steps + 1])
     import torch
 
-    states = states.contiguous()
+    states = torch.cat(chunks, dim=1)[:, : steps + 1, :dim].contiguous()
+    _warn_outside(own, states, chunk)
     return states if isinstance(initial, torch.Tensor) else states.cpu().numpy()
 
 
-def _as_map(map: Any, initial: Any) -> Any:
-    """Return the map, or one made of a module for the components of the states."""
-    if isinstance(map, Map):
-        return map
+def _wrapped(module: Any, shape: tuple[int, ...]) -> Any:
+    """Return the map of a module, for states or windows of a shape."""
     from vpintegrator.models.wrapped import wrap
 
-    shape = np.shape(initial)
     if len(shape) not in (2, 3):
         raise InputError(
             f"initial has shape {shape}, but a rollout starts from states (trajectory, dim) or "
             "windows (trajectory, window, dim)"
         )
-    return wrap(map, shape[-1], window=shape[1] if len(shape) == 3 else 1)
+    return wrap(module, shape[-1], window=shape[1] if len(shape) == 3 else 1)
 
 
 def _windows(map: Any, initial: Any) -> Any:
@@ -173,28 +167,17 @@ def _advance(machine: Any, windows: Any, steps: int, chunk: int) -> Iterator[Any
         yield torch.from_numpy(states).to(windows)
 
 
-def _joined(chunks: list[Any]) -> Any:
-    """Return chunks (trajectory, count, dim) as one array or tensor."""
-    if isinstance(chunks[0], np.ndarray):
-        return np.concatenate(chunks, axis=1)
-    import torch
-
-    return torch.cat(chunks, dim=1)
-
-
-def _warn_outside(map: Any, states: Any, chunk: int) -> None:
+def _warn_outside(model: Any, states: Any, chunk: int) -> None:
     """Warn if trajectories (trajectory, time, dim) leave the domain of the training data."""
-    if not is_model(map) or map.domain is None or "system" not in map.metadata:
+    if model.domain is None or "system" not in model.metadata:
         return
-    first = np.full(len(states), -1)
-    for start in range(0, states.shape[1], chunk):
-        outside = ~map.in_domain(states[:, start : start + chunk])
-        first_step(first, start, outside.cpu().numpy())
-    left = first[first >= 0]
-    if left.size:
+    inside = [model.in_domain(part).cpu().numpy() for part in states.split(chunk, dim=1)]
+    outside = ~np.concatenate(inside, axis=1)
+    if outside.any():
+        left = outside[outside.any(axis=1)]
         warnings.warn(
-            f"{map.name}: {left.size} of {len(states)} trajectories leave the domain of the "
-            f"training data, first at step {left.min()}; outside a model is a guess "
+            f"{model.name}: {len(left)} of {len(states)} trajectories leave the domain of the "
+            f"training data, first at step {left.argmax(axis=1).min()}; outside a model is a guess "
             "(model.in_domain)",
             stacklevel=3,
         )

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Union
 
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import (
-    ClassicalMethod,
-    Map,
-    applicable_methods,
-    classical,
-    period_flow_of,
-)
+from vpintegrator.maps import ClassicalMethod, Map, applicable_methods, classical
 from vpintegrator.rollout.report import RESERVED
-from vpintegrator.rollout.start import find_step, find_system, is_model
+from vpintegrator.rollout.start import as_dataset, find_step, find_system, is_model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,9 +48,7 @@ def chosen_maps(
         system = load_system(system)
     known = {n: _member(m, step, system) for n, m in named.items() if isinstance(m, Map)}
     if named and not known and system is None and dataset is not None:
-        from vpintegrator.data import Dataset, open_dataset
-
-        data = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+        data = as_dataset(dataset)
         system, step = data.system, data.step if step is None else step
     system = find_system(known, system)
     step = find_step(known, system, step)
@@ -67,9 +59,8 @@ def chosen_maps(
     methods = _classical_maps(against, system, step)
     if not maps and not methods:
         raise InputError("there is nothing to compare: give a model or the name of a method")
-    taken = [*maps, *methods, *seeds]
-    if twice := [name for name in taken if taken.count(name) > 1]:
-        raise InputError(f"two maps are both named '{twice[0]}'; rename one")
+    for name in methods:
+        _check_name(name, {**maps, **seeds})
     for name, map in (maps | methods).items():
         if map.dim != system.dim:
             raise InputError(
@@ -96,13 +87,14 @@ def single_models(model: Models) -> tuple[dict[str, Any], dict[str, list[str]]]:
     single: dict[str, Any] = {}
     seeds: dict[str, list[str]] = {}
     for key, given in model.items():
-        _check_name(name := str(key))
         members = [*given] if isinstance(given, list | tuple) else [given]
-        names = [name] if len(members) == 1 else [f"{name} {k + 1}" for k in range(len(members))]
-        if not members or {*names} & {*single}:
-            raise InputError(f"'{name}' names no model, or one that another name has; rename it")
-        if len(members) > 1:
-            seeds[name] = names
+        count, name = len(members), str(key)
+        names = [name] if count == 1 else [f"{name} {k + 1}" for k in range(count)]
+        for each in (name, *names):
+            _check_name(each, single)
+        if not members:
+            raise InputError(f"'{name}' names no model")
+        seeds |= {name: names} if count > 1 else {}
         single |= zip(names, members, strict=True)
     return single, seeds
 
@@ -141,30 +133,25 @@ def _classical_maps(against: Against, system: System, step: float) -> dict[str, 
         against = [name.strip() for name in against.split(",") if name.strip()]
     if not isinstance(against, Sequence):
         raise InputError("against must be a list of names of classical methods, or of methods")
-    flow, maps = period_flow_of(system) or system, dict[str, Map]()
+    maps: dict[str, Map] = {}
     for given in against:
-        if given == "all":
-            if not (flow.is_measured or flow.is_discrete):
-                names = applicable_methods(system)[0]
-                maps |= {name: classical(name, system, step) for name in names}
-        elif isinstance(given, str):
-            maps[given] = classical(given, system, step)
-        elif isinstance(given, Map | ClassicalMethod):
-            _check_name(given.name)
-            if given.name in maps:
-                raise InputError(f"there is another method named '{given.name}'; rename yours")
-            if isinstance(given, Map):
-                find_step({given.name: given}, system, step)
-                maps[given.name] = _beside(given, system, step)
-            else:
-                maps[given.name] = classical(given, system, step)
+        if isinstance(given, str):
+            names = applicable_methods(system)[0] if given == "all" else [given]
+            maps |= {name: classical(name, system, step) for name in names}
+        elif isinstance(given, Map):
+            _check_name(given.name, maps)
+            find_step({given.name: given}, system, step)
+            maps[given.name] = _beside(given, system, step)
+        elif isinstance(given, ClassicalMethod):
+            _check_name(given.name, maps)
+            maps[given.name] = classical(given, system, step)
         else:
             raise InputError(f"against takes names, classical methods and maps, not {given!r}")
     return maps
 
 
-def _check_name(name: str) -> None:
-    """Refuse a name that cannot be that of a group in the rollout file."""
+def _check_name(name: str, taken: Collection[str]) -> None:
+    """Refuse a name that another map has, or that cannot be that of a group in the rollout file."""
     fits = re.fullmatch(r"[^/\x00\ud800-\udfff]{1,200}", name)
-    if not fits or name in (*RESERVED, ".", "..", "all"):
-        raise InputError(f"a map cannot be named '{name}'; choose another name")
+    if not fits or name in (*RESERVED, ".", "..", "all", *taken):
+        raise InputError(f"a map cannot be named '{name}', or two have this name; rename one")

@@ -15,6 +15,8 @@ from vpintegrator.dynamics.sizes import ROUNDING
 from vpintegrator.dynamics.solve import bounded_sizes, component_sizes
 from vpintegrator.maps.base import check_initial
 
+Progress = Callable[[str, int, int], None]
+
 METHOD = "DOP853"
 TOLERANCE = 1e-13
 CONTROL_TOLERANCE = 1e-12
@@ -80,7 +82,7 @@ def solve_reference(
     system: System,
     initial: np.ndarray,
     times: np.ndarray,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
     bound: float = math.inf,
 ) -> Reference:
     """Solve for the reference twice and take the difference as the estimate of its error.

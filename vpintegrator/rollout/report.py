@@ -34,16 +34,18 @@ FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 3
 _COST = "and trajectory, for a unit of simulated time"
 STUDY = (
-    Variable("step", "time step", ("step",), required=True),
-    Variable("seconds", f"seconds {_COST}", ("step",), required=True),
-    Variable("evaluations", f"vector field evaluations {_COST}", ("step",), required=True),
-    Variable("jacobian_evaluations", f"Jacobian evaluations {_COST}", ("step",)),
-    Variable("error", "root mean square error at the end", ("step",), required=True),
+    *(
+        Variable(name, title, ("step",), required=True)
+        for name, title in (
+            ("step", "time step"),
+            ("seconds", f"seconds {_COST}"),
+            ("evaluations", f"vector field evaluations {_COST}"),
+            ("error", "root mean square error at the end"),
+        )
+    ),
     Variable("order", "order of accuracy"),
 )
-ERROR = Variable(
-    "estimated_error", "estimate of the largest error in any component", TRAJECTORY, required=True
-)
+ERROR = Variable("estimated_error", "largest error in any component", TRAJECTORY, required=True)
 TEXTS = ("kind", "method", "title", "description", "remark")
 WINDOWS = ("window", "prediction_window")
 
@@ -134,22 +136,11 @@ class Summary(SimpleNamespace):
     """
 
 
-def summary_of_seeds(run: Run, summaries: Sequence[Summary]) -> Summary:
-    """Return the medians over models of one name: of worst errors the largest, of counts the sum.
+def _joined(name: str, values: Sequence[Any]) -> Any:
+    """Return the median over models of one name; of worst errors the largest, of counts the sum.
 
     A truth value holds if it does for all of them.
     """
-    numbers = {
-        name: _joined(name, [getattr(each, name) for each in summaries])
-        for name in vars(summaries[0])
-    }
-    numbers |= {text: getattr(run, text) for text in _SUMMARY}
-    errors = [each.error for each in summaries]
-    numbers |= {"seeds": len(errors), "best_seed": min(errors), "worst_seed": max(errors)}
-    return Summary(**numbers)
-
-
-def _joined(name: str, values: Sequence[Any]) -> Any:
     values = [value for value in values if value is not None]
     first = values[0] if values else None
     if isinstance(first, dict):
@@ -316,25 +307,18 @@ class Report:
         value. The time is a stored time; all steps before it are searched.
         """
         run, beyond = self.run(name), np.zeros(self.run(name).error.shape, dtype=bool)
+        known = self.reference[np.isfinite(self.reference).all(axis=-1)]
         with np.errstate(all="ignore"):
-            if self._extent > 0:
-                beyond = run.error > FAR * self._extent
+            if len(known):
+                extent = np.linalg.norm(known - known.mean(axis=0), axis=-1).max()
+                beyond = (run.error > FAR * extent) & (extent > 0)
             for invariant, change in run.invariants.items():
                 size = 1.0
                 if not change.relative:
                     size = size_of(self.system.invariants[invariant], self.reference[:, 0])
-                if size > 0:
-                    beyond |= np.abs(change.error) > CHANGED * size
+                beyond |= (np.abs(change.error) > CHANGED * size) & (size > 0)
         found = np.where(beyond.any(axis=1), self.times[beyond.argmax(axis=1)], np.nan)
         return np.fmin(found, run.failure_time)
-
-    @cached_property
-    def _extent(self) -> float:
-        """Largest distance of a state of the reference from the mean, NaN if none is known."""
-        known = self.reference[np.isfinite(self.reference).all(axis=-1)]
-        if not len(known):
-            return float("nan")
-        return float(np.linalg.norm(known - known.mean(axis=0), axis=-1).max())
 
     def diverged(self, name: str) -> int:
         """Return the number of trajectories of a method that have diverged, of all its models."""
@@ -345,12 +329,16 @@ class Report:
     def summary(self, name: str) -> Summary:
         """Return the summary of a method."""
         run = self.run(name)
-        if run.seeds:
-            return summary_of_seeds(run, [self.summary(each.name) for each in run.seeds])
-        numbers = {text: getattr(run, text) for text in _SUMMARY}
-        for diagnostic in self.diagnostics:
-            numbers |= diagnostic.summary(run, self)
-        return Summary(**numbers, seeds=None, best_seed=None, worst_seed=None)
+        numbers: dict[str, Any] = {text: getattr(run, text) for text in _SUMMARY}
+        if not run.seeds:
+            for diagnostic in self.diagnostics:
+                numbers |= diagnostic.summary(run, self)
+            return Summary(**numbers, seeds=None, best_seed=None, worst_seed=None)
+        seeds = [vars(self.summary(each.name)) for each in run.seeds]
+        errors = [each["error"] for each in seeds]
+        joined = {number: _joined(number, [each[number] for each in seeds]) for number in seeds[0]}
+        of_all = {"seeds": len(errors), "best_seed": min(errors), "worst_seed": max(errors)}
+        return Summary(**(joined | numbers | of_all))
 
     @property
     def invariant_labels(self) -> dict[str, str]:
@@ -371,7 +359,7 @@ class Report:
         worst errors, and the sum of counts; best and worst seed are their median RMSE.
         """
         summaries = map(self.summary, self.runs)
-        return [{column.title: column.value(s) for column in self.columns} for s in summaries]
+        return [{column.title: column.cell(s) for column in self.columns} for s in summaries]
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the table as a pandas DataFrame, a row for each method, with every digit.
@@ -396,22 +384,22 @@ class Report:
         """
         with create_hdf5(path, overwrite) as f:
             write_header(f, FORMAT, FORMAT_VERSION, self.system, self.step)
-            f.attrs["title"] = f"Rollout: {printable(self.system.title)}"
-            f.attrs["methods"] = json.dumps(list(self.members))
-            runs = self.runs.values()
-            if seeds := {run.name: [each.name for each in run.seeds] for run in runs if run.seeds}:
-                f.attrs["seeds"] = json.dumps(seeds)
-            f.attrs["every"] = self.every
-            f.attrs["threshold"] = self.threshold
-            f.attrs["step_table"] = self.step_table.text
-            if self.seed is not None:
-                f.attrs["seed"] = self.seed
-            if self.section_plane is not None:
-                f.attrs["section"] = json.dumps(self.section_plane)
+            seeds = {run.name: [m.name for m in run.seeds] for run in self.runs.values()}
+            attributes = {
+                "title": f"Rollout: {printable(self.system.title)}",
+                "methods": json.dumps(list(self.members)),
+                "seeds": json.dumps({n: each for n, each in seeds.items() if each}),
+                "every": self.every,
+                "threshold": self.threshold,
+                "step_table": self.step_table.text,
+                "seed": self.seed,
+                "section": self.section_plane and json.dumps(self.section_plane),
+            }
+            f.attrs.update({k: value for k, value in attributes.items() if value is not None})
             group = f.create_group(REFERENCE, track_order=True)
             times = self.times[: self.reference.shape[1]]
             write_states(group, self.reference, times, self.system)
-            replace(ERROR, values=self.reference_error).write(group)
+            ERROR.write(group, self.reference_error)
             for name, run in self.members.items():
                 group = f.create_group(name, track_order=True)
                 group.attrs.update({key: printable(getattr(run, key)) for key in TEXTS})
@@ -420,16 +408,12 @@ class Report:
                 if run.order is not None:
                     group.attrs["order"] = run.order
                 write_states(group, run.states, self.times, self.system)
-                for diagnostic in self.diagnostics:
-                    for variable in diagnostic.stored(run):
-                        variable.write(group)
-            if self.work_precision:
-                studies = f.create_group(WORK_PRECISION, track_order=True)
+                for variable in (v for each in self.diagnostics for v in each.variables):
+                    variable.write(group, getattr(run, variable.name), self.system)
             for name, study in self.work_precision.items():
-                group = studies.create_group(name, track_order=True)
+                group = f.create_group(f"{WORK_PRECISION}/{name}", track_order=True)
                 for variable in STUDY:
-                    if (values := getattr(study, variable.name)) is not None:
-                        replace(variable, values=values).write(group)
+                    variable.write(group, getattr(study, variable.name))
 
     def _repr_html_(self) -> str:
         return displayed(self, "html_of")
@@ -452,11 +436,11 @@ def _kept(summary: Summary) -> str:
 
 
 _METHOD = [
-    Column("method", lambda s: s.title, "words", place=0),
-    Column("kind", lambda s: s.kind, "hidden"),
-    Column("order", lambda s: s.order, "words", rank=2, place=0),
+    Column("method", "title", "words", place=0),
+    Column("kind", "kind", "hidden"),
+    Column("order", "order", "words", rank=2, place=0),
     Column("structure", _kept, "words", rank=1, place=0),
-    Column("seeds", lambda s: s.seeds, "words", place=0),
-    Column("best seed", lambda s: s.best_seed, place=2),
-    Column("worst seed", lambda s: s.worst_seed, place=2),
+    Column("seeds", "seeds", "words", place=0),
+    Column("best seed", "best_seed", place=2),
+    Column("worst seed", "worst_seed", place=2),
 ]

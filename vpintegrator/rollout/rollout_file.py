@@ -8,7 +8,7 @@ diagnostics: arrays, and single numbers in its attributes.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from vpintegrator.arguments import as_path, one_of
@@ -75,8 +75,8 @@ def open_rollout(
                 f"{path}: a reference of {trajectories} trajectories at {known} times does not fit "
                 f"methods of {len(times)} times"
             )
-        sizes = {"trajectory": trajectories, "time": len(times), "component": system.dim}
-        runs = {n: _read_run(n, group, system, sizes, kinds) for n, group in groups.items()}
+        shape = (trajectories, len(times), system.dim)
+        runs = {n: _read_run(n, group, system, shape, kinds) for n, group in groups.items()}
         section = root.json("section", list, None)
         studies = [root.group(WORK_PRECISION)] if WORK_PRECISION in root else []
         return Report(
@@ -85,7 +85,7 @@ def open_rollout(
             every=root.whole("every", least=1),
             times=times,
             reference=reference,
-            reference_error=ERROR.read(root.group(REFERENCE), sizes),
+            reference_error=ERROR.read(root.group(REFERENCE), {"trajectory": trajectories}),
             threshold=root.number("threshold", finite=False),
             step_table=OneStepTable.from_text(root.text("step_table"), f"{path}: 'step_table'"),
             runs=by_name(runs, root.json("seeds", dict, {})),
@@ -104,12 +104,12 @@ def _read_run(
     name: str,
     group: StoredGroup,
     system: System,
-    sizes: Mapping[str, int],
+    shape: Sequence[int],
     diagnostics: Sequence[type[Diagnostic]],
 ) -> Run:
-    measurements: dict[str, Any] = {}
-    for diagnostic in diagnostics:
-        measurements |= diagnostic.read(group, system, sizes)
+    sizes = dict(zip(("trajectory", "time", "component"), shape, strict=True))
+    variables = (variable for each in diagnostics for variable in each.variables)
+    measurements = {each.name: each.read(group, sizes, system) for each in variables}
     texts: dict[str, Any] = {key: group.text(key) for key in TEXTS}
     one_of(f"{group}: the attribute 'kind'", texts["kind"], KINDS)
     return Run(
@@ -119,6 +119,6 @@ def _read_run(
         prediction_window=group.whole("prediction_window", least=1),
         order=group.whole("order", None),
         structure=Structure.from_text(group.text("structure"), f"{group}: 'structure'"),
-        states=group.array("state", tuple(sizes.values())),
+        states=group.array("state", shape),
         measurements=measurements,
     )

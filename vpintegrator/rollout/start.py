@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.arguments import check_integrator, of_kind, real_array, whole_number
+from vpintegrator.arguments import not_negative, positive, real_array, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.family import STEP
 from vpintegrator.dynamics.plot import check_section, read_section
@@ -34,7 +34,6 @@ def find_origin(
     maps: Mapping[str, Map],
     system: System,
     window: int,
-    *,
     initial: Any,
     dataset: Any,
     reference: Any,
@@ -52,19 +51,19 @@ def find_origin(
         If the arguments contradict themselves, do not fit the maps and the system, or a dataset
         cannot be read.
     """
-    if isinstance(reference, str) and reference == "solution":
+    count = whole_number("trajectories", trajectories, 1)
+    word = reference if isinstance(reference, str) else None
+    if word == "solution":
         system.require_equations("--reference solution")
         reference = None
-    recorded = isinstance(reference, str) and reference == "dataset"
-    if recorded or dataset is not None:
-        if initial is not None or not (recorded or reference is None):
+    if word == "dataset" or dataset is not None:
+        if initial is not None or not (word == "dataset" or reference is None):
             raise InputError("a dataset holds the first states; leave out others")
-        models = learned(maps)
+        models: Any = {name: map for name, map in maps.items() if is_model(map)}
         dataset = recorded_dataset(models) if dataset is None else dataset
-        whole_states = recorded or system.is_measured
-        count = whole_number("trajectories", trajectories, 1)
-        found = states_of_dataset(dataset, models, count, whole_states, system)
-        initial, reference = (None, found) if whole_states else (found, None)
+        whole = word == "dataset" or system.is_measured
+        found = states_of_dataset(dataset, models, count, whole, system)
+        initial, reference = (None, found) if whole else (found, None)
     if reference is not None:
         if initial is not None:
             raise InputError("a reference that is given holds the first states; leave out initial")
@@ -78,13 +77,7 @@ def find_origin(
             f"model that reads {window} states starts from measured ones: give --dataset "
             "(reference=... in Python)"
         )
-    count = whole_number("trajectories", trajectories, 1)
     return system.sample_initial(count, np.random.default_rng(seed)), None, seed
-
-
-def learned(maps: Mapping[str, Map]) -> dict[str, Any]:
-    """Return the models of maps by name."""
-    return {name: map for name, map in maps.items() if is_model(map)}
 
 
 def is_model(map: Any) -> bool:
@@ -102,21 +95,18 @@ def find_system(models: Mapping[str, Any], system: System | str | None) -> Syste
     """
     if system is not None:
         return system if isinstance(system, System) else load_system(system)
-    metadata = {name: model.metadata for name, model in learned(models).items()}
-    if unknown := [name for name, known in metadata.items() if "system" not in known]:
-        raise InputError(
-            f"the model {unknown[0]} does not say which system it was trained on; give system"
-        )
+    metadata = {name: map.metadata for name, map in models.items() if is_model(map)}
     if not metadata:
         found = next((map.system for map in models.values() if map.system), None)
         if found is None:
             raise InputError("no model or map says which system it is for; give system")
         return found
-    origins = {(m["system"], m.get("parameters", "{}")) for m in metadata.values()}
-    if len(origins) > 1:
+    origins = {(m.get("system"), m.get("parameters", "{}")) for m in metadata.values()}
+    if len(origins) > 1 or not all(text for text, _ in origins):
         raise InputError(
-            f"the models {', '.join(metadata)} were trained on different systems or parameters; "
-            "compare them one at a time, or give the system"
+            f"{', '.join(metadata)}: some model does not say which system it was trained on, or "
+            "they were trained on different systems or parameters; compare them one at a time, or "
+            "give the system"
         )
     text, parameters = origins.pop()
     first, known = next(iter(metadata.items()))
@@ -131,16 +121,11 @@ def check_agreement(models: Mapping[str, Model], system: System) -> None:
     A model without metadata, imported or trained in code of one's own, agrees with any system.
     """
     for name, model in models.items():
-        if "system" not in model.metadata:
-            continue
-        own = find_system({name: model}, None)
+        own = find_system({name: model}, None if "system" in model.metadata else system)
         if own.text != system.text or own.definitions != system.definitions:
-            other = (
-                "other parameters" if own.text == system.text else f"the equations {system.name}"
-            )
             raise InputError(
-                f"the model {name} holds {own.name}, on which it was trained, and was given "
-                f"{other}; leave out the system and its parameters"
+                f"the model {name} was trained on {own.name}, with other equations or parameters "
+                f"than the {system.name} given; leave out the system and its parameters"
             )
 
 
@@ -186,28 +171,14 @@ def states_of_dataset(
     InputError
         If the dataset cannot be read, or does not fit the models.
     """
-    from vpintegrator.data import Dataset, open_dataset
-
-    data = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
-    for name, model in models.items():
-        if model.dim != data.dim:
-            raise InputError(
-                f"{name} is for states of {model.dim} components, but {data.path} holds states of "
-                f"{data.dim}"
-            )
+    data = as_dataset(dataset)
     if 0 in data.shapes.get("test", (0,)):
         raise InputError(f"{data.path} has no test trajectories to start from")
     if not whole:
         initial = data.states("test", slice(None), 0)
-        known = initial[np.isfinite(initial).all(axis=1)]
-        if not len(known):
-            raise InputError(f"{data.path}: no test trajectory has an observed initial state")
-        return known[:trajectories]
-    varies = STEP in data.varied
-    step = find_step(models, system, None) if models and varies else data.step
-    if not varies:
-        find_step(models, system, step, f"that of {data.path}")
-    wanted = {STEP: step, **system.parameters}
+        return initial[np.isfinite(initial).all(axis=1)][:trajectories]
+    step = None if models and STEP in data.varied else data.step
+    wanted = {STEP: find_step(models, system, step, f"that of {data.path}"), **system.parameters}
     values = [float(wanted.get(name, math.nan)) for name in data.varied]
     own = data.conditions("test")
     found = np.flatnonzero(np.isclose(own, np.array(values), 1e-9, 0.0).all(axis=1))
@@ -223,32 +194,24 @@ def states_of_dataset(
     return data.states("test", found[:trajectories])
 
 
+def as_dataset(dataset: Any) -> Dataset:
+    """Return a dataset, or that of a file."""
+    from vpintegrator.data import Dataset, open_dataset
+
+    return dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+
+
 def recorded_dataset(models: Mapping[str, Model]) -> Path:
     """Return the dataset of the first model's training, if it is still at its path.
-
-    Parameters
-    ----------
-    models
-        Models by their names.
 
     Raises
     ------
     InputError
         If it is not, is another one now, or there is no model.
-
-    Examples
-    --------
-    >>> vp.rollout.recorded_dataset({"mine": vp.models.ResidualNetwork(dim=2)})
-    Traceback (most recent call last):
-    vpintegrator.errors.InputError: ...
     """
-    from vpintegrator.data import open_dataset
-
-    of_kind("models", models, Mapping, "a dictionary of models by name")
     if not models:
         raise InputError("without a model, give the dataset to compare with by --dataset")
     name, model = next(iter(models.items()))
-    check_integrator(model)
     recorded = model.metadata.get("dataset")
     if recorded is None or not os.path.isfile(recorded):
         at = "" if recorded is None else f" at {recorded}"
@@ -256,7 +219,7 @@ def recorded_dataset(models: Mapping[str, Model]) -> Path:
             f"the dataset that {name} was trained on is not found{at}; give it, or another of "
             "the same kind, with --dataset"
         )
-    if open_dataset(recorded).fingerprint != model.metadata.get("dataset_fingerprint"):
+    if as_dataset(recorded).fingerprint != model.metadata.get("dataset_fingerprint"):
         raise InputError(
             f"{recorded} has changed since {name} was trained on it; if that is meant, give it "
             "with --dataset"
@@ -274,8 +237,7 @@ def find_step(
     InputError
         If there is none, or maps have others; ``source`` says where ``step`` is from.
     """
-    if step is not None and not (math.isfinite(step) and step > 0):
-        raise InputError(f"step = {step!r} must be a positive number")
+    step = None if step is None else positive("step", step)
     for name, map in maps.items():
         if is_model(map) and "step" not in map.metadata:
             continue
@@ -326,13 +288,15 @@ def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np
     return np.unique(np.append(np.arange(0, steps + 1, every), steps)), every
 
 
-def reference_steps(step: float, steps: int, reference_time: float | None) -> int:
-    """Return the number of steps of the reference."""
-    if reference_time is None:
-        return min(steps, _REFERENCE_STEPS)
-    if not (math.isfinite(reference_time) and reference_time >= 0):
-        raise InputError(f"reference_time = {reference_time!r} must be a time, 0 or more")
-    return round(min(reference_time / step, steps))
+def reference_steps(
+    step: float, steps: int, reference_time: float | None, given: np.ndarray | None
+) -> int:
+    """Return the number of steps of the reference, which is solved for or given."""
+    if reference_time is not None:
+        steps = round(min(not_negative("reference_time", reference_time) / step, steps))
+    elif given is None:
+        steps = min(steps, _REFERENCE_STEPS)
+    return steps if given is None else min(steps, given.shape[1] - 1)
 
 
 def section_plane(

@@ -17,7 +17,6 @@ from vpintegrator.compiled.one_step import (
     OneStepTable,
     applicable_methods,
     compiling,
-    images_of,
     measure_steps,
 )
 from vpintegrator.compiled.timing import repeat_states
@@ -54,13 +53,10 @@ def step_table(
 
     models, methods = [], []
     for name, map in maps.items():
-        given = windows[:, -map.window :]
         if map.kind == "learned":
-            models.append(_model_step(name, map, given, error))
-        elif isinstance(map, CompiledMethod):
-            methods.append(_rival(name, map, given[:, 0], error))
+            models.append(_model_step(name, map, windows[:, -map.window :], error))
         else:
-            methods.append(_method_step(name, map, given, error))
+            methods.append(_method_step(name, map, windows[:, -map.window :], error))
     if len(images) and any(not model.note for model in models):
         known = {method.name for method in methods}
         others = {n: m for n, m in applicable_methods(system).items() if n not in known}
@@ -69,7 +65,7 @@ def step_table(
             machines = {name: ready(name) for name in others}
         for name, machine in machines.items():
             if not isinstance(machine, str):
-                methods.append(_rival(name, machine, states, error))
+                methods.append(_method_step(name, machine, states[:, None], error))
     with np.errstate(all="ignore"):
         return measure_steps(models, methods)
 
@@ -97,46 +93,38 @@ def _model_step(
     name: str, map: Map, windows: np.ndarray, error: Callable[[np.ndarray], float]
 ) -> ModelStep:
     batch, new = repeat_states(windows), map.prediction_window
-    images = map.map(windows)[:, map.window - new]
+    value = error(map.map(windows)[:, map.window - new])
     if not isinstance(map, Machine):
-        return ModelStep(name, error(images), partial(_advance, map, batch), new, "in PyTorch")
+        return ModelStep(
+            name, value, lambda count: _last(map, batch, count * new), new, "in PyTorch"
+        )
     machine: Any = machine_code(map.original, batch)  # that for many trajectories
-    run = partial(machine.predict, batch.astype(machine.dtype))
-    return ModelStep(name, error(images), run, new)
-
-
-def _rival(
-    name: str,
-    machine: CompiledMethod,
-    states: np.ndarray,
-    error: Callable[[np.ndarray], float],
-) -> MethodStep:
-    batch, step = repeat_states(states), machine.step
-
-    def error_of(substeps: int) -> float:
-        return error(images_of(machine.at_step(step / substeps), states, substeps))
-
-    def run(count: int, substeps: int) -> None:
-        images_of(machine.at_step(step / substeps), batch, count)
-
-    return MethodStep(name, error_of, run)
+    return ModelStep(name, value, partial(machine.predict, batch.astype(machine.dtype)), new)
 
 
 def _method_step(
     name: str, map: Map, windows: np.ndarray, error: Callable[[np.ndarray], float]
 ) -> MethodStep:
-    batch = repeat_states(windows)
+    batch, new = repeat_states(windows), map.prediction_window
+    is_rival, note = (
+        isinstance(map, CompiledMethod),
+        "in NumPy" if isinstance(map, ClassicalMap) else "",
+    )
+
+    def at(substeps: int) -> Any:
+        return map.at_step(map.step / substeps) if isinstance(map, CompiledMethod) else map
 
     def error_of(substeps: int) -> float:
-        return error(map.map(windows)[:, map.window - map.prediction_window])
+        return error(_last(at(substeps), windows, substeps if is_rival else 1))
 
     def run(count: int, substeps: int) -> None:
-        _advance(map, batch, count)
+        _last(at(substeps), batch, count * new)
 
-    note = "in NumPy" if isinstance(map, ClassicalMap) else ""
-    return MethodStep(name, error_of, run, note, is_rival=False)
+    return MethodStep(name, error_of, run, note, is_rival)
 
 
-def _advance(map: Map, windows: np.ndarray, calls: int) -> None:
-    for _ in map.advance(windows, calls * map.prediction_window):
-        pass
+def _last(map: Map, windows: np.ndarray, steps: int) -> np.ndarray:
+    """Return the states (n, dim) so many steps after windows."""
+    for states in map.advance(windows, steps, chunk=64):  # (n, 64, dim): fewer cost more
+        last = states[:, -1]
+    return last

@@ -6,14 +6,16 @@ tools and h5py open.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import h5py
 import numpy as np
 
-from vpintegrator.errors import printable
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.hdf5 import fill
 from vpintegrator.storage.reading import StoredGroup
 
@@ -43,8 +45,12 @@ class Variable:
         measured.
     whole
         Whether the numbers of the array are whole.
-    values, attributes
-        Numbers to write, and further attributes of the array.
+    attribute_of
+        Array that has a number as its attribute, instead of the group.
+    length
+        Number of numbers, where the attribute has several.
+    attributes
+        Further attributes of the array.
     """
 
     name: str
@@ -53,7 +59,8 @@ class Variable:
     stored_as: str = ""
     required: bool = False
     whole: bool = False
-    values: Any = None
+    attribute_of: str = ""
+    length: int = 0
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -61,13 +68,24 @@ class Variable:
         """Name of the measurement in the file."""
         return self.stored_as or self.name
 
-    def write(self, group: h5py.Group) -> None:
-        """Write a number as an attribute of the group, an array as a dataset with its axes."""
-        key, values = self.key, self.values
-        if not self.dims:
-            group.attrs[key] = values
+    def named(self, words: Mapping[str, Any]) -> Variable:
+        """Return the variable with words for the braces in its texts."""
+        return replace(
+            self,
+            title=self.title.format_map(words),
+            dims=tuple(axis.format_map(words) for axis in self.dims),
+            stored_as=self.key.format_map(words),
+            attributes={key: text.format_map(words) for key, text in self.attributes.items()},
+        )
+
+    def write(self, group: h5py.Group, values: Any, system: System | None = None) -> None:
+        """Write a number as an attribute, an array as a dataset with its axes, nothing for None."""
+        if values is None:
             return
-        chunked = self.dims[:2] == SERIES  # chunked and checksummed, as the states are
+        if not self.dims:
+            (group[self.attribute_of] if self.attribute_of else group).attrs[self.key] = values
+            return
+        key, chunked = self.key, self.dims[:2] == SERIES  # and checksummed, as the states are
         dataset = fill(group, key, values) if chunked else group.create_dataset(key, data=values)
         dataset.attrs["long_name"] = printable(self.title)
         if self.dims == (key,):
@@ -76,14 +94,14 @@ class Variable:
             for dimension, axis, size in zip(dataset.dims, self.dims, dataset.shape, strict=True):
                 if axis not in group:
                     title = f"number of the {axis.rpartition('_')[2]}"
-                    Variable(axis, title, (axis,), values=np.arange(size)).write(group)
+                    Variable(axis, title, (axis,)).write(group, np.arange(size))
                 dimension.attach_scale(group[axis])
         dataset.attrs.update(self.attributes)
 
-    def read(self, group: StoredGroup, sizes: Mapping[str, int]) -> Any:
+    def read(self, group: StoredGroup, sizes: dict[str, int], system: System | None = None) -> Any:
         """Return the numbers in a group, None if they were not measured.
 
-        ``sizes`` holds the lengths of the axes that are known.
+        ``sizes`` holds the lengths of the axes that are known, and gets those of the array.
 
         Raises
         ------
@@ -91,16 +109,71 @@ class Variable:
             If they are damaged, do not fit, or are required and missing.
         """
         if not self.dims:
+            owner = group.labelled(self.attribute_of) if self.attribute_of else group
             default: Any = {} if self.required else {"default": None}
-            return group.number(self.key, **default, finite=False)
+            if self.length:
+                return owner.numbers(self.key, self.length, **default)
+            return owner.number(self.key, **default, finite=False)
         if not self.required and self.key not in group:
             return None
         axes = [sizes.get(name) for name in self.dims]
-        return group.array(self.key, axes, "i" if self.whole else "f")
+        values = group.array(self.key, axes, "i" if self.whole else "f")
+        if self.dims[0].endswith("trajectory") and not len(values):
+            raise InputError(f"{group}: {self.key} is of no trajectory")
+        sizes |= zip(self.dims, values.shape, strict=True)
+        return values
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Measurement that is an object of several variables, or such objects by name.
+
+    Attributes
+    ----------
+    name
+        Name of the measurement.
+    variables
+        Variables of an object. Of several objects their texts hold words in braces: the ``{name}``
+        of the object, its ``{key}`` in the file, and values of ``split``.
+    make
+        Object of the values of its variables by name.
+    split
+        The inverse of ``make``.
+    keys
+        Keys of the objects by their names, for a system; None for a single object.
+    """
+
+    name: str
+    variables: tuple[Variable, ...]
+    make: Callable[..., Any]
+    split: Callable[[Any], Mapping[str, Any]] = vars
+    keys: Callable[[System], Mapping[str, str]] | None = None
+
+    def write(self, group: h5py.Group, values: Any, system: System) -> None:
+        """Write the object or the objects; None for one that was not measured."""
+        for name, key in self._keys(system).items():
+            value = values.get(name) if self.keys else values
+            parts = {} if value is None else self.split(value)
+            for variable in self.variables if parts else ():
+                words = {**parts, "name": name, "key": key}
+                variable.named(words).write(group, parts[variable.name])
+
+    def read(self, group: StoredGroup, sizes: dict[str, int], system: System) -> Any:
+        """Return the object, None if it was not measured, or the objects that were."""
+        objects = {}
+        for name, key in self._keys(system).items():
+            words = defaultdict(str, name=name, key=key)
+            named = [variable.named(words) for variable in self.variables]
+            if named[0].required or named[0].key in group:
+                objects[name] = self.make(**read_variables(group, named, sizes))
+        return objects if self.keys else objects.get("")
+
+    def _keys(self, system: System) -> Mapping[str, str]:
+        return self.keys(system) if self.keys else {"": ""}
 
 
 def read_variables(
-    group: StoredGroup, variables: Iterable[Variable], sizes: Mapping[str, int]
+    group: StoredGroup, variables: Iterable[Variable], sizes: dict[str, int]
 ) -> dict[str, Any]:
     """Return the numbers of variables in a group by their names; see :meth:`Variable.read`."""
     return {variable.name: variable.read(group, sizes) for variable in variables}
@@ -115,7 +188,8 @@ class Column:
     title
         The key in the rows of :meth:`Report.table`, and the title in CSV and JSON.
     value
-        Its value for a method: a number, word, truth value, or None.
+        Its value for a method: a number, word, truth value, or None. It is the name of a number in
+        the summary, name and key of one by name, or a function of the summary.
     style
         Format in printed tables: ``"number"``; ``"error"``, one of trajectories, which is not known
         below the accuracy of the reference; ``"words"``; ``"count"`` of the orbits; ``"short"``,
@@ -137,10 +211,17 @@ class Column:
     """
 
     title: str
-    value: Callable[[Any], Any]
+    value: str | tuple[str, str] | Callable[[Any], Any]
     style: str = "number"
     header: tuple[str, str] | None = None
     rank: float | None = None
     place: int = 4
     beside: str = ""
     promised: tuple[str, ...] = ()
+
+    def cell(self, summary: Any) -> Any:
+        """Return the value for a method."""
+        if isinstance(self.value, tuple):
+            name, key = self.value
+            return getattr(summary, name).get(key)
+        return getattr(summary, self.value) if isinstance(self.value, str) else self.value(summary)

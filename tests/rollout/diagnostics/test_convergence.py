@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.rollout.diagnostics.linear_models import linear_model, rotation
+from tests.rollout.diagnostics.linear_models import linear_model
 from tests.rollout.systems import as_map, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.rollout import METHODS
@@ -48,44 +48,12 @@ def test_counted_evaluations():
     s, z = system("pendulum"), initial("pendulum", 7)
     expected = {"explicit-euler": 1, "heun": 2, "rk4": 4}
     for name, count in expected.items():
-        found = count_evaluations(as_map(name, s, 0.1), z, 5)
-        assert (found.vector_field, found.jacobian) == (count, 0)
-    midpoint = count_evaluations(as_map("implicit-midpoint", s, 0.1), z, 5)
-    assert 2 <= midpoint.vector_field <= 10
-    assert 1 <= midpoint.jacobian <= 3
+        assert count_evaluations(as_map(name, s, 0.1), z, 5) == count
+    assert 2 <= count_evaluations(as_map("implicit-midpoint", s, 0.1), z, 5) <= 10
     z[0] = np.nan
-    assert count_evaluations(as_map("rk4", s, 0.1), z).vector_field == 4
+    assert count_evaluations(as_map("rk4", s, 0.1), z) == 4
     assert count_evaluations(as_map("rk4", s, 0.1), z[:1]) is None
     assert count_evaluations(as_map(linear_model(np.eye(2), 2, 0.1)), z) is None
-
-
-def test_work_precision():
-    s, z, h = system("harmonic-oscillator"), initial("harmonic-oscillator", 5), 0.2
-    model = linear_model(rotation(h) * 1.001, 2, h)
-    seen = []
-    found = work_precision(
-        {"euler": "explicit-euler", "rk4": "rk4", "net": model},
-        z,
-        system=s,
-        time=2.0,
-        steps=[0.05, 0.2, 0.1],
-        progress=lambda *call: seen.append(call),
-    )
-    assert list(found) == ["euler", "rk4", "net"]
-    assert np.array_equal(found["rk4"].step, [0.2, 0.1, 0.05])
-    assert np.allclose(found["rk4"].evaluations, 4 / found["rk4"].step)
-    assert np.array_equal(found["rk4"].jacobian_evaluations, [0, 0, 0])
-    assert found["rk4"].order == pytest.approx(4, abs=0.1)
-    assert (np.diff(found["rk4"].error) < 0).all()
-    assert (found["rk4"].seconds > 0).all()
-    net = found["net"]
-    assert np.array_equal(net.step, [h])
-    # ten rotations too large by a thousandth each
-    size = np.sqrt(np.mean(np.sum(z**2, axis=1)))
-    assert net.error[0] == pytest.approx((1.001**10 - 1) * size, rel=1e-9)
-    assert np.isnan(net.evaluations[0])
-    assert net.order is None
-    assert seen[:3] == [("euler", k, 3) for k in (1, 2, 3)]
 
 
 def test_adaptive_methods_have_one_point():

@@ -7,10 +7,7 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 from scipy.stats import linregress
 
-from vpintegrator.rollout.diagnostics import (
-    DriftAccumulator,
-    fit_drift,
-)
+from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, fit_drift
 from vpintegrator.rollout.diagnostics.lyapunov import growth_rates
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.rollout.systems import system
 from vpintegrator.dynamics import solve
-from vpintegrator.rollout.diagnostics import SectionObserver, poincare_section
+from vpintegrator.rollout.diagnostics.poincare import SectionObserver, poincare_section
 
 
 def oscillations(step, count):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from tests.rollout.systems import plan_of
+from tests.rollout.systems import ensemble_of
 from vpintegrator.rollout.diagnostics import root_mean_square_error
 from vpintegrator.rollout.diagnostics.diagnostic import Ensemble
 from vpintegrator.rollout.diagnostics.trajectory_error import Divergence, TrajectoryError
@@ -20,9 +20,9 @@ def ensemble(reference, threshold):
     rates = "".join(f"{name} = '0'\n" for name in names)
     text = f"state = {names}\n[vector_field]\n{rates}"
     given = {"system": vp.System(text), "step": 0.1, "steps": times - 1}
-    plan = plan_of(None, "heun", initial=np.zeros((trajectories, dim)), **given)
-    plan = replace(plan, reference=reference, threshold=threshold)
-    return Ensemble("heun", plan.maps["heun"], plan, np.zeros((trajectories, 1, dim)))
+    heun = ensemble_of(None, "heun", initial=np.zeros((trajectories, dim)), **given)
+    plan = replace(heun.plan, reference=reference, threshold=threshold)
+    return Ensemble("heun", heun.map, plan, np.zeros((trajectories, 1, dim)))
 
 
 def test_errors_of_a_trajectory():
@@ -48,13 +48,3 @@ def test_what_is_unknown_passes_no_threshold():
     error = TrajectoryError(ensemble(reference, 0.1))
     error.observe(0, distance[..., None])
     assert np.array_equal(error.index, [1, -1, 2, 3])
-
-
-def test_the_time_is_no_component_that_errs():
-    report = vp.compare({}, against="rk4", system="forced-duffing", steps=40, trajectories=3)
-    run, exact = report.run("rk4"), report.reference
-    difference = run.states - exact
-    expected = np.sqrt((difference[..., :2] ** 2).mean(axis=(1, 2)))
-    np.testing.assert_allclose(run.root_mean_square_error, expected, rtol=1e-12)
-    spread = np.hypot(*exact[..., :2].std((0, 1)))
-    assert report.threshold == pytest.approx(0.1 * spread, rel=1e-12)

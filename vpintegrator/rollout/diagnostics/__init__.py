@@ -6,27 +6,15 @@ then on and has an infinite error in every summary. Functions that need the map 
 :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
-from vpintegrator.dynamics.sizes import ensemble_size
-from vpintegrator.dynamics.structure import affordable, log_determinant, reversibility_defect
+from vpintegrator.dynamics.structure import log_determinant, reversibility_defect
 from vpintegrator.rollout.diagnostics.convergence import WorkPrecision, work_precision
-from vpintegrator.rollout.diagnostics.cost import (
-    EvaluationCount,
-    count_evaluations,
-)
+from vpintegrator.rollout.diagnostics.cost import count_evaluations
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
-from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
+from vpintegrator.rollout.diagnostics.drift import DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.frequencies import Frequencies, frequencies
-from vpintegrator.rollout.diagnostics.invariants import (
-    InvariantError,
-    invariant_errors,
-    series_names,
-)
+from vpintegrator.rollout.diagnostics.invariants import InvariantError, invariant_errors
 from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov, lyapunov_spectrum
-from vpintegrator.rollout.diagnostics.poincare import (
-    Section,
-    SectionObserver,
-    poincare_section,
-)
+from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
 from vpintegrator.rollout.diagnostics.structure import (
     symplecticity_defect,
     window_symplecticity_defect,
@@ -37,32 +25,24 @@ from vpintegrator.rollout.diagnostics.tangent import (
     first_windows,
     tangent_propagation,
 )
-from vpintegrator.rollout.diagnostics.trajectory_error import (
-    root_mean_square_error,
-)
-from vpintegrator.rollout.diagnostics.volume import Volume, density_change
+from vpintegrator.rollout.diagnostics.trajectory_error import root_mean_square_error
+from vpintegrator.rollout.diagnostics.volume import Volume
 from vpintegrator.rollout.variables import Column, Variable
 
 __all__ = [
     "Column",
     "Diagnostic",
-    "DriftAccumulator",
     "DriftFit",
     "Ensemble",
-    "EvaluationCount",
     "Frequencies",
     "InvariantError",
     "Lyapunov",
     "Section",
-    "SectionObserver",
     "TangentHistory",
     "Variable",
     "Volume",
     "WorkPrecision",
-    "affordable",
     "count_evaluations",
-    "density_change",
-    "ensemble_size",
     "first_window_derivative",
     "first_windows",
     "fit_drift",
@@ -73,7 +53,6 @@ __all__ = [
     "poincare_section",
     "reversibility_defect",
     "root_mean_square_error",
-    "series_names",
     "symplecticity_defect",
     "tangent_propagation",
     "window_symplecticity_defect",

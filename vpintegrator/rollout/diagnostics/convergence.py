@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +20,7 @@ from vpintegrator.maps import Map, classical
 from vpintegrator.maps.base import check_initial
 from vpintegrator.rollout.diagnostics.cost import count_evaluations
 from vpintegrator.rollout.diagnostics.tangent import first_windows
-from vpintegrator.rollout.reference import Reference, solve_reference
-
-Progress = Callable[[str, int, int], None]
+from vpintegrator.rollout.reference import Progress, Reference, solve_reference
 
 _FITTED = 4  # at most so many errors, of the smallest steps, give the order
 _ABOVE_FLOOR = 30.0  # an error this many times above rounding is one of the method
@@ -38,9 +36,9 @@ class WorkPrecision:
         (k,).
     seconds
         Processor seconds per unit of simulated time and trajectory, in a batch of 1,000, (k,).
-    evaluations, jacobian_evaluations
-        Evaluations of the vector field and of its Jacobian matrix per unit of simulated time and
-        trajectory, (k,); NaN where there are none, as for a learned map.
+    evaluations
+        Evaluations of the vector field per unit of simulated time and trajectory, (k,); NaN where
+        there are none, as for a learned map.
     error
         Root mean square, over the trajectories, of the Euclidean error at the end, (k,).
     order
@@ -53,7 +51,6 @@ class WorkPrecision:
     evaluations: np.ndarray
     error: np.ndarray
     order: float | None
-    jacobian_evaluations: np.ndarray | None = None
 
 
 def work_precision(
@@ -123,8 +120,8 @@ def work_precision(
     time = positive("time", 20 * sizes[0] if time is None else time)
     references: dict[float, Reference] = {}
 
-    def measure(map: Map) -> tuple[float, float, float]:
-        """Return evaluations, Jacobian evaluations and error of a map at its step."""
+    def measure(map: Map) -> tuple[float, float]:
+        """Return evaluations for a unit of time, and the error of a map at its step."""
         count = max(round(time / map.step), 1, map.window)
         final = _final(map, first_windows(map, initial), count + 1 - map.window)
         end = float(f"{count * map.step:.12g}")  # the same time comes as 3 * 0.1 and as 0.3
@@ -134,42 +131,38 @@ def work_precision(
         with np.errstate(all="ignore"):
             squares = np.sum((final - references[end].states[:, -1]) ** 2, axis=-1)
             error = float(np.sqrt(np.mean(squares)))
-        found = count_evaluations(map, initial, min(count, 100)) or (math.nan, math.nan)
-        field, jacobian = (evaluations / map.step for evaluations in found)
-        return field, jacobian, error if math.isfinite(error) else math.inf
+        evaluations = (count_evaluations(map, initial, min(count, 100)) or math.nan) / map.step
+        return evaluations, error if math.isfinite(error) else math.inf
 
-    measured: dict[str, tuple[list[Map], np.ndarray]] = {}
+    maps_of: dict[str, list[Map]] = {}
+    points: dict[str, np.ndarray] = {}
     for name, member in named:
         map: Any = member if isinstance(member, Map) else classical(member, system, sizes[0])
         if map.system is None:
             map = copy(map)
             map.system = system
+        name = name or map.name
         several = hasattr(map, "at_step") and map.differentiable
-        chosen = [map.at_step(h) for h in sizes] if several else [map]
-        points = []
-        for i, each in enumerate(chosen):
-            points.append(measure(each))
+        maps_of[name], rows = [map.at_step(h) for h in sizes] if several else [map], []
+        for map in maps_of[name]:
+            rows.append(measure(map))
             if progress:
-                progress(name or map.name, i + 1, len(chosen))
-        measured[name or map.name] = chosen, np.array(points).T
-    runs = {
-        f"{key}, {i}": partial(_final, map, repeat_states(first_windows(map, initial)))
-        for key, (chosen, _) in measured.items()
-        for i, map in enumerate(chosen)
-    }
-    costs = seconds_per_step(runs)
+                progress(name, len(rows), len(maps_of[name]))
+        points[name] = np.array(rows).T
+    costs = seconds_per_step(
+        {
+            f"{name}, {i}": partial(_final, map, repeat_states(first_windows(map, initial)))
+            for name, maps in maps_of.items()
+            for i, map in enumerate(maps)
+        }
+    )
     floor = max(_floor(reference) for reference in references.values())
     result: dict[str, WorkPrecision] = {}
-    for key, (chosen, (evaluations, jacobian, error)) in measured.items():
-        h = np.array([map.step for map in chosen])
-        result[key] = WorkPrecision(
-            step=h,
-            seconds=np.array([costs[f"{key}, {i}"] for i in range(len(h))]) / h,
-            evaluations=evaluations,
-            error=error,
-            order=_fitted_order(h, error, floor),
-            jacobian_evaluations=jacobian,
-        )
+    for name, (evaluations, error) in points.items():
+        h = np.array([map.step for map in maps_of[name]])
+        seconds = np.array([costs[f"{name}, {i}"] for i in range(len(h))]) / h
+        order = _fitted_order(h, error, floor)
+        result[name] = WorkPrecision(h, seconds, evaluations, error, order)
     return result
 
 

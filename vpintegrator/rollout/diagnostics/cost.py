@@ -1,10 +1,10 @@
-"""Cost of a step: evaluations of the vector field and of its Jacobian matrix."""
+"""Cost of a step and of a training, and evaluations of the vector field."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,28 +16,8 @@ from vpintegrator.rollout.variables import Column, Variable
 from vpintegrator.storage.reading import read_json
 
 
-class EvaluationCount(NamedTuple):
-    """Evaluations for one step of one trajectory.
-
-    Attributes
-    ----------
-    vector_field
-        Evaluations of f(z), all components of it.
-    jacobian
-        Evaluations of the matrix df_i/dz_j.
-
-    Examples
-    --------
-    >>> vp.rollout.diagnostics.EvaluationCount(vector_field=4.0, jacobian=0.0).vector_field
-    4.0
-    """
-
-    vector_field: float
-    jacobian: float
-
-
-def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> EvaluationCount | None:
-    """Return the mean evaluations in a step, over steps and initial states (n, dim).
+def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> float | None:
+    """Return the mean evaluations of the field in a step, over steps and initial states (n, dim).
 
     If a method states its number of evaluations, that number is returned (single components count
     as a fraction). Otherwise evaluations are counted during the steps. None for a learned map,
@@ -56,7 +36,7 @@ def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> Evaluati
     Examples
     --------
     >>> map = vp.classical("rk4", vp.load_system("pendulum"), 0.1)
-    >>> vp.rollout.diagnostics.count_evaluations(map, np.ones((1, 2))).vector_field
+    >>> vp.rollout.diagnostics.count_evaluations(map, np.ones((1, 2)))
     4.0
     """
     initial = np.asarray(initial, dtype=np.float64)
@@ -64,61 +44,49 @@ def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> Evaluati
     map = getattr(map, "original", map)
     if isinstance(map, PeriodMap):
         found = count_evaluations(map.inner, map.embedded(initial)) if len(initial) else None
-        steps = map.steps
-        return found and EvaluationCount(found.vector_field * steps, found.jacobian * steps)
+        return found and found * map.steps
     if not isinstance(map, ClassicalMap) or not len(initial) or steps < 1:
         return None
-    field = map.method.evaluations(map.system)
-    if field is None and map.method.needs_formulas:  # machine code evaluates the formulas itself
-        return None
+    stated = map.method.evaluations(map.system)
+    # machine code evaluates the formulas itself
+    if stated is not None or map.method.needs_formulas:
+        return stated
     system, counts = _counting(map.system)
     next(ClassicalMap(map.method, system, map.step).advance(initial[:, None], steps, chunk=steps))
-    if field is None and not counts["vector_field"]:
-        return None
-    total = len(initial) * steps
-    field = counts["vector_field"] / total if field is None else field
-    return EvaluationCount(field, counts["jacobian"] / total)
+    return sum(counts) / (len(initial) * steps) or None
 
 
-def _counting(system: System) -> tuple[System, dict[str, int]]:
-    """Return a copy of a system, and the numbers of states at which it evaluates functions."""
-    other, counts = object.__new__(type(system)), {"vector_field": 0, "jacobian": 0}
+def _counting(system: System) -> tuple[System, list[int]]:
+    """Return a copy of a system, and a list of the numbers of states at which its field is read."""
+    other, counts = object.__new__(type(system)), list[int]()
     vars(other).update(vars(system))  # copy would pickle, which not every function can be
 
-    def counted(name: str, suffix: str, axes: slice) -> Callable[..., Any]:
-        function = getattr(system, name + suffix)
-
+    def counted(function: Callable[..., Any], axes: slice) -> Callable[..., Any]:
         def call(states: Any, *parameters: Any, **others: Any) -> Any:
-            counts[name] += math.prod(np.shape(states)[axes])
+            counts.append(math.prod(np.shape(states)[axes]))
             return function(states, *parameters, **others)
 
         return call
 
-    for name in counts:
-        setattr(other, name, counted(name, "", slice(-1)))  # states (..., dim)
-        by_component = f"{name}_by_component"  # (dim, ...)
-        setattr(other, by_component, counted(name, "_by_component", slice(1, None)))
+    counter: Any = other
+    counter.vector_field = counted(system.vector_field, slice(-1))  # states (..., dim)
+    # components (dim, ...)
+    counter.vector_field_by_component = counted(system.vector_field_by_component, slice(1, None))
     return other, counts
 
 
 class Evaluations(Diagnostic):
     """Evaluations of the vector field per step of a trajectory."""
 
-    variables = (
-        Variable(
-            "evaluations_per_step", "evaluations of the vector field per step of a trajectory"
-        ),
-    )
+    variables = (Variable("evaluations_per_step", "evaluations of the vector field in a step"),)
 
     def result(self) -> dict[str, Any]:
-        found = count_evaluations(self.map, self.ensemble.sample[:, 0])
-        return {"evaluations_per_step": found and found.vector_field}
+        return {"evaluations_per_step": count_evaluations(self.map, self.ensemble.sample[:, 0])}
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
         header = ("evaluations", "per step")
-        title = "evaluations per step"
-        return [Column(title, lambda s: s.evaluations_per_step, "short", header, rank=9)]
+        return [Column(" ".join(header), "evaluations_per_step", "short", header, rank=9)]
 
 
 class StepCost(Diagnostic):
@@ -141,22 +109,17 @@ class StepCost(Diagnostic):
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
+        rows, header = report.step_table.rows, ("time", "per step")
         columns = [
-            Column(
-                "time per step",
-                lambda s: s.seconds_per_step,
-                "duration",
-                header=("time", "per step"),
-                rank=10,
-            ),
-            Column("error of a step", lambda s: s.step_error, "hidden"),
+            Column("time per step", "seconds_per_step", "duration", header, rank=10),
+            Column("error of a step", "step_error", "hidden"),
         ]
-        if any(row.note for row in report.step_table.rows):
-            columns.append(Column("not compiled", lambda s: s.not_compiled, "words", rank=9.5))
-        if any(row.cheapest_rival for row in report.step_table.rows):
+        if any(row.note for row in rows):
+            columns.append(Column("not compiled", "not_compiled", "words", rank=9.5))
+        if any(row.cheapest_rival for row in rows):
             columns += [
-                Column("cheapest at equal error", lambda s: s.rival, "words", rank=6),
-                Column("at times the cost", lambda s: s.rival_cost, "short", rank=6.5),
+                Column("cheapest at equal error", "rival", "words", rank=6),
+                Column("at times the cost", "rival_cost", "short", rank=6.5),
             ]
         return columns
 
@@ -196,7 +159,7 @@ class TrainingCost(Diagnostic):
 
         return [
             Column("parameters", whole("training_parameters"), "hidden"),
-            Column("training seconds", lambda s: s.training_seconds, "hidden"),
+            Column("training seconds", "training_seconds", "hidden"),
             Column("epochs", whole("training_epochs"), "hidden"),
             Column("trained as machine code", is_compiled, "hidden"),
         ]

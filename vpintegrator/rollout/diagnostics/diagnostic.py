@@ -1,4 +1,4 @@
-"""Base class of diagnostics, and what they are given: the trajectories of one map.
+"""Base class of diagnostics, and what they are given: a plan, and trajectories of one map.
 
 A comparison makes an object of each diagnostic for each map, shows it every chunk of states, and
 asks for the result. Rollout file, summaries, tables and JSON loop over the diagnostics of a report.
@@ -8,21 +8,78 @@ asks for the result. Rollout file, summaries, tables and JSON loop over the diag
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.structure import affordable, component_scales
 from vpintegrator.maps import Map
-from vpintegrator.rollout.plan import Plan
+from vpintegrator.rollout.diagnostics.tangent import TangentHistory, tangent_propagation
 from vpintegrator.rollout.report import Report, Run
-from vpintegrator.rollout.variables import Column, Variable, read_variables
-from vpintegrator.storage.reading import StoredGroup
+from vpintegrator.rollout.variables import Column, Measurement, Variable
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The data that all maps of a comparison share.
+
+    Attributes
+    ----------
+    system, step, steps
+        System, time step and number of steps.
+    stored
+        Steps at which states are kept, including the first and the last, (time,).
+    initial
+        Initial states, (trajectory, dim).
+    section_plane
+        Component, value and direction of the Poincare section, or None.
+    tangent_steps, tangent_trajectories
+        Numbers of steps and of trajectories for which the phase-space volume is followed.
+    threshold
+        Error at which a method is taken to have failed.
+    bound
+        Largest absolute value of components; orbits that pass it end there.
+    exact
+        States of the reference, (trajectory, time, dim).
+    reference
+        Its states of the first steps, (time, trajectory, dim); NaN where an orbit's reference has
+        ended.
+    motion
+        The solution from which the reference is taken, also after its end: averages have a meaning.
+    """
+
+    system: System
+    step: float
+    steps: int
+    stored: np.ndarray
+    initial: np.ndarray
+    section_plane: tuple[str, float, int] | None
+    tangent_steps: int
+    tangent_trajectories: int = 8
+    threshold: float
+    bound: float
+    exact: np.ndarray
+    reference: np.ndarray
+    motion: np.ndarray
+    _computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, function: Callable[[Plan], Result]) -> Result:
+        """Return the value of a function of the solved plan, computed once for all maps."""
+        if function not in self._computed:
+            self._computed[function] = function(self)
+        return self._computed[function]
+
+    @cached_property
+    def scales(self) -> np.ndarray:
+        """Scale of each component at up to a thousand times of the reference, (dim,)."""
+        every = -(-len(self.motion) // 1000)
+        return component_scales(self.motion[::every], self.system.structure)
 
 
 class Ensemble:
@@ -70,7 +127,6 @@ class Ensemble:
         self._ends, self._every = map.window - 1 + chosen, samples // 4
         some = min(len(first), sampled_trajectories)
         self._sampler = WindowSampler(self._ends, map.window, some, map.dim)
-        self._computed: dict[Any, Any] = {}
 
     def series(self, *shape: int) -> np.ndarray:
         """Return an array of zeros (time, trajectory, ...) for the stored times."""
@@ -82,11 +138,6 @@ class Ensemble:
         first, last = np.searchsorted(stored, [start, start + states.shape[1]])
         self.states[:, first:last] = states[:, stored[first:last] - start]
         self._sampler.observe(start, states)
-
-    @property
-    def steps(self) -> int:
-        """Number of steps that the map computes; the states of its first window are given."""
-        return self.plan.steps + 1 - self.map.window
 
     @property
     def windows(self) -> np.ndarray:
@@ -109,11 +160,21 @@ class Ensemble:
         """Return the times of steps, NaN for -1."""
         return np.where(index >= 0, self.plan.step * index, np.nan)
 
-    def once(self, function: Callable[[Ensemble], Result]) -> Result:
-        """Return the value of a function of this ensemble, computed once for all diagnostics."""
-        if function not in self._computed:
-            self._computed[function] = function(self)
-        return self._computed[function]
+    @cached_property
+    def tangent_history(self) -> TangentHistory | None:
+        """Tangent history of the first trajectories, or None if it cannot be computed."""
+        map, plan = self.map, self.plan
+        steps = min(plan.tangent_steps, plan.steps + 1 - map.window)  # which the map computes
+        # a window is made from its first state by the equations
+        unknown = map.window > 1 and plan.system.is_measured
+        if not map.differentiable or steps <= 0 or unknown:
+            return None
+        first = self.first[: plan.tangent_trajectories]
+        count = affordable(len(first) * steps, map.window * map.dim)
+        if count < min(steps, 10):  # so few tell no more than one
+            return None
+        first = first[: max(1, count // steps)]
+        return tangent_propagation(map, first, min(steps, count), plan.scales)
 
 
 class Diagnostic(ABC):
@@ -127,8 +188,7 @@ class Diagnostic(ABC):
     Attributes
     ----------
     variables
-        Measurements that are arrays or numbers, and are stored as they are. For other measurements,
-        override :meth:`stored` and :meth:`read`.
+        Measurements as they are stored: arrays, numbers, and objects of these.
     figure
         Class of :class:`vpintegrator.plotting.RolloutFigure` that ``vp.draw`` draws of the report;
         None for no figure, or one of the package.
@@ -154,7 +214,7 @@ class Diagnostic(ABC):
     True
     """
 
-    variables: ClassVar[tuple[Variable, ...]] = ()
+    variables: ClassVar[tuple[Variable | Measurement, ...]] = ()
     figure: ClassVar[Any] = None
 
     def __init__(self, ensemble: Ensemble) -> None:
@@ -174,33 +234,13 @@ class Diagnostic(ABC):
         """
 
     @classmethod
-    def stored(cls, run: Run) -> Iterator[Variable]:
-        """Return the measurements of a run for the rollout file."""
-        for variable in cls.variables:
-            values = getattr(run, variable.name)
-            if values is not None:
-                yield replace(variable, values=values)
-
-    @classmethod
-    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """Return the measurements in a method's group, None for missing ones.
-
-        ``sizes`` are those of the axes ``trajectory``, ``time`` and ``component``.
-
-        Raises
-        ------
-        InputError
-            If they are damaged or do not fit.
-        """
-        return read_variables(group, cls.variables, sizes)
-
-    @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         """Return single numbers of a method by name: attributes of its :class:`Summary`.
 
         By default they are the variables that are numbers.
         """
-        return {each.name: getattr(run, each.name) for each in cls.variables if not each.dims}
+        numbers = (each for each in cls.variables if isinstance(each, Variable) and not each.dims)
+        return {each.name: getattr(run, each.name) for each in numbers}
 
     @classmethod
     def columns(cls, report: Report) -> Sequence[Column]:

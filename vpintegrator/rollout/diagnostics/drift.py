@@ -113,7 +113,7 @@ class DriftAccumulator:
 
     Examples
     --------
-    >>> drift = vp.rollout.diagnostics.DriftAccumulator(1)
+    >>> drift = DriftAccumulator(1)
     >>> for start in (0.0, 50.0):  # in parts
     ...     times = start + np.arange(50.0)
     ...     drift.update(times, 1e-9 * times[None])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,19 +13,11 @@ import numpy as np
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import ensemble_size, terms_of
-from vpintegrator.errors import printable
-from vpintegrator.rollout.diagnostics.diagnostic import (
-    Diagnostic,
-    Ensemble,
-    fold,
-    larger,
-)
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan, fold, larger
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
-from vpintegrator.rollout.plan import Plan
 from vpintegrator.rollout.report import Report, Run
-from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Column, Variable
-from vpintegrator.storage.reading import StoredGroup
+from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Column, Measurement, Variable
 
 _KINDS = {"relative": "rel. error", "absolute": "abs. error"}
 _ENSEMBLE = "the largest value of any trajectory at the start"
@@ -130,7 +122,7 @@ def series_names(invariants: Iterable[str]) -> dict[str, str]:
 
     Examples
     --------
-    >>> vp.rollout.diagnostics.series_names(["energy", "L/2"])
+    >>> series_names(["energy", "L/2"])
     {'energy': 'energy', 'L/2': '1'}
     """
     names = list(invariants)
@@ -159,6 +151,36 @@ class _Change:
             fold(larger, start, change, plan.stored, self.largest)
 
 
+_DRIFT = "drift of {name} per unit of time"
+_RELATIVE = "1 where the change of {name} is relative, 0 where it is absolute"
+_STORED = (
+    Variable(
+        "error",
+        "change of {name} since the stored time before",
+        *(SERIES, "invariant_{key}", True),
+        attributes={"kind": "{kind}", "relative_to": _ENSEMBLE},
+    ),
+    Variable("relative", _RELATIVE, TRAJECTORY, "relative_{key}", True, whole=True),
+    Variable("slope", _DRIFT, TRAJECTORY, "drift_{key}", True),
+    Variable("standard_error", f"standard error: {_DRIFT}", TRAJECTORY, "drift_error_{key}", True),
+)
+
+
+def _parts(found: InvariantError) -> dict[str, Any]:
+    relative = np.full(len(found.error), found.relative, dtype=np.int8)
+    return {**vars(found.drift), "error": found.error, "relative": relative, "kind": found.kind}
+
+
+def _joined(
+    error: np.ndarray, relative: np.ndarray, slope: np.ndarray, standard_error: np.ndarray
+) -> InvariantError:
+    return InvariantError(error, bool(relative.all()), DriftFit(slope, standard_error))
+
+
+def _keys(system: System) -> dict[str, str]:
+    return series_names(system.invariants)
+
+
 class Invariants(Diagnostic):
     """Change of the system's invariants.
 
@@ -168,6 +190,8 @@ class Invariants(Diagnostic):
     because the invariant vanishes; ``drifts`` and ``drift_errors``, the drift of largest size, per
     unit of time, and its standard error.
     """
+
+    variables = (Measurement("invariants", _STORED, _joined, _parts, _keys),)
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(ensemble)
@@ -188,51 +212,19 @@ class Invariants(Diagnostic):
         return {"invariants": found}
 
     @classmethod
-    def stored(cls, run: Run) -> Iterator[Variable]:
-        for name, key in series_names(run.invariants).items():
-            found: InvariantError = run.invariants[name]
-            word = printable(name)
-            yield Variable(
-                f"invariant_{key}",
-                f"change of {word} since the stored time before",
-                SERIES,
-                values=found.error,
-                attributes={"kind": found.kind, "relative_to": _ENSEMBLE},
-            )
-            relative = f"1 where the change of {word} is relative, 0 where it is absolute"
-            values = np.full(len(found.error), found.relative, dtype=np.int8)
-            yield Variable(f"relative_{key}", relative, TRAJECTORY, values=values)
-            drift, fit = f"drift of {word} per unit of time", found.drift
-            yield Variable(f"drift_{key}", drift, TRAJECTORY, values=fit.slope)
-            error = f"standard error of the {drift}"
-            yield Variable(f"drift_error_{key}", error, TRAJECTORY, values=fit.standard_error)
-
-    @classmethod
-    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
-        each, found = (sizes["trajectory"],), {}
-        for name, key in series_names(system.invariants).items():
-            error = group.array(f"invariant_{key}", (*each, sizes["time"]))
-            relative = group.array(f"relative_{key}", each, "i").astype(bool)
-            slopes = (group.array(f"{text}_{key}", each) for text in ("drift", "drift_error"))
-            found[name] = InvariantError(error, bool(relative.all()), DriftFit(*slopes))
-        return {"invariants": found}
-
-    @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         found: dict[str, InvariantError] = run.invariants
-        worst = {
-            name: int(np.argmax(np.abs(np.nan_to_num(value.drift.slope))))
-            for name, value in found.items()
-        }
+        drifts = {n: (v.drift.slope, v.drift.standard_error) for n, v in found.items()}
+        worst = {n: int(np.argmax(np.abs(np.nan_to_num(s)))) for n, (s, _) in drifts.items()}
         largest = {name: float(v.largest.max()) for name, v in found.items()}
         rounding = _ROUNDING * max(1.0, report.times[-1] / report.step / _ROUNDING_STEPS)
         return {
             "invariants": largest,
             "invariants_kept": {name: value <= rounding for name, value in largest.items()},
             "invariant_kinds": {name: v.kind for name, v in found.items()},
-            "drifts": {name: float(v.drift.slope[worst[name]]) for name, v in found.items()},
+            "drifts": {name: float(slope[worst[name]]) for name, (slope, _) in drifts.items()},
             "drift_errors": {
-                name: float(v.drift.standard_error[worst[name]]) for name, v in found.items()
+                name: float(error[worst[name]]) for name, (_, error) in drifts.items()
             },
         }
 
@@ -241,17 +233,13 @@ class Invariants(Diagnostic):
         first = next(iter(report.runs.values())).invariants
         columns: list[Column] = []
         for name, label in report.invariant_labels.items():
-
-            def of(numbers: str, name: str = name) -> Any:
-                return lambda s: getattr(s, numbers)[name]
-
             later = 6 if columns else 0  # columns of later invariants are dropped first
             kind = (label, _KINDS[first[name].kind])
             error, error_kind, drift, drift_error = (f"{label} {ending}" for ending in ENDINGS)
             columns += [
-                Column(error, of("invariants"), header=kind, rank=13 - later),
-                Column(error_kind, of("invariant_kinds"), "hidden"),
-                Column(drift, of("drifts"), "drift", rank=12 - later, beside=drift_error),
-                Column(drift_error, of("drift_errors"), "hidden"),
+                Column(error, ("invariants", name), header=kind, rank=13 - later),
+                Column(error_kind, ("invariant_kinds", name), "hidden"),
+                Column(drift, ("drifts", name), "drift", rank=12 - later, beside=drift_error),
+                Column(drift_error, ("drift_errors", name), "hidden"),
             ]
         return columns

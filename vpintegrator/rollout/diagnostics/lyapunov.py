@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +9,13 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, whole_number
 from vpintegrator.compiled import machine_code
-from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.drift import variance_of_fit
-from vpintegrator.rollout.diagnostics.tangent import (
-    first_windows,
-    scales_of_motion,
-    tangent_history,
-)
+from vpintegrator.rollout.diagnostics.tangent import first_windows, scales_of_motion
 from vpintegrator.rollout.report import Report, Run
-from vpintegrator.rollout.variables import Column, Variable
-from vpintegrator.storage.reading import StoredGroup
+from vpintegrator.rollout.variables import Column, Measurement, Variable
 
 _GROUPINGS = (1, 2, 4)
 
@@ -60,7 +53,6 @@ def lyapunov_spectrum(
     scales: np.ndarray | None = None,
     distance: float = 1e-5,
     growth: float = 2.0,
-    progress: Callable[[str, int, int], None] | None = None,
 ) -> Lyapunov:
     r"""Return the largest Lyapunov exponents along trajectories of a map.
 
@@ -91,8 +83,6 @@ def lyapunov_spectrum(
         Distance of neighbours, in the scales of the components.
     growth
         Largest logarithm of the growth between two orthonormalisations, about.
-    progress
-        Called with the name of the map, steps done, and steps in all.
 
     Returns
     -------
@@ -152,8 +142,6 @@ def lyapunov_spectrum(
             length *= 2
         elif largest > growth:
             length //= 2
-        if progress:
-            progress(map.name, min(times[-1], steps), steps)
     return growth_rates(map.step * np.array(times), np.stack(logarithms, axis=-1))
 
 
@@ -218,6 +206,22 @@ def _variance_of_mean(rates: np.ndarray) -> np.ndarray:
     return variance
 
 
+_EACH = ("phase_space_trajectory",)
+_STORED = (
+    Variable("exponent", "largest Lyapunov exponent", _EACH, "lyapunov_exponent"),
+    Variable("uncertainty", "uncertainty of the exponent", _EACH, "lyapunov_uncertainty"),
+    Variable("time", "time", required=True, attribute_of="lyapunov_exponent"),
+)
+
+
+def _largest(exponent: np.ndarray, uncertainty: np.ndarray, time: float) -> Lyapunov:
+    return Lyapunov(exponent[:, None], uncertainty[:, None], time)
+
+
+def _parts(found: Lyapunov) -> dict[str, Any]:
+    return {name: value if name == "time" else value[:, 0] for name, value in vars(found).items()}
+
+
 class LyapunovExponent(Diagnostic):
     """The largest Lyapunov exponent over the time of the phase-space volume.
 
@@ -226,37 +230,16 @@ class LyapunovExponent(Diagnostic):
     their uncertainties, and ``lyapunov_time``, the time that they are averaged over.
     """
 
+    variables = (Measurement("lyapunov", _STORED, _largest, _parts),)
+
     def result(self) -> dict[str, Any]:
-        history = self.ensemble.once(tangent_history)
-        if history is None:
-            return {"lyapunov": None}
-        count, times = history.log_determinant.shape
+        history = self.ensemble.tangent_history
+        count, times = (0, 0) if history is None else history.log_determinant.shape
         first, steps = self.ensemble.first[:count], times - self.map.window
         if steps < 1:
             return {"lyapunov": None}
         found = lyapunov_spectrum(self.map, first, steps, compiled=False, scales=self.plan.scales)
         return {"lyapunov": found}
-
-    @classmethod
-    def stored(cls, run: Run) -> Iterator[Variable]:
-        found: Lyapunov | None = run.lyapunov
-        if found is not None:
-            title, dims = "largest Lyapunov exponent", ("phase_space_trajectory",)
-            exponent, error = found.exponent[:, 0], found.uncertainty[:, 0]
-            time = {"time": found.time}
-            yield Variable("lyapunov_exponent", title, dims, values=exponent, attributes=time)
-            yield Variable(
-                "lyapunov_uncertainty", f"uncertainty of the {title}", dims, values=error
-            )
-
-    @classmethod
-    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
-        if "lyapunov_exponent" not in group:
-            return {"lyapunov": None}
-        exponent = group.array("lyapunov_exponent", (None,))
-        uncertainty = group.array("lyapunov_uncertainty", exponent.shape)
-        time = group.labelled("lyapunov_exponent").number("time")
-        return {"lyapunov": Lyapunov(exponent[:, None], uncertainty[:, None], time)}
 
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
@@ -273,7 +256,7 @@ class LyapunovExponent(Diagnostic):
     def columns(cls, report: Report) -> list[Column]:
         title = "Lyapunov exponent"
         return [
-            Column(title, lambda s: s.lyapunov, rank=3, beside=f"{title} ±"),
-            Column(f"{title} ±", lambda s: s.lyapunov_error, "hidden"),
-            Column(f"{title} time", lambda s: s.lyapunov_time, "hidden"),
+            Column(title, "lyapunov", rank=3, beside=f"{title} ±"),
+            Column(f"{title} ±", "lyapunov_error", "hidden"),
+            Column(f"{title} time", "lyapunov_time", "hidden"),
         ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps import find_method
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
-from vpintegrator.rollout.report import Run
-from vpintegrator.rollout.variables import Variable
-from vpintegrator.storage.reading import StoredGroup
+from vpintegrator.rollout.variables import Measurement, Variable
 
 POINTS = 10  # states that the interpolation polynomial goes through
 _BEFORE = POINTS // 2 - 1  # points before the interval of the crossing
@@ -39,16 +36,6 @@ class Section:
     points: np.ndarray
     trajectory: np.ndarray
     time: np.ndarray
-
-    @staticmethod
-    def joined(sections: Sequence[Section]) -> Section:
-        """Return the crossings of all sections, in order."""
-        points, trajectory, time = (
-            np.concatenate([getattr(section, name) for section in sections])
-            for name in ("points", "trajectory", "time")
-        )
-        order = np.lexsort((time, trajectory))
-        return Section(points[order], trajectory[order], time[order])
 
 
 class SectionObserver:
@@ -80,7 +67,7 @@ class SectionObserver:
 
     Examples
     --------
-    >>> observer = vp.rollout.diagnostics.SectionObserver(0, 0.0, direction=1, step=0.1)
+    >>> observer = SectionObserver(0, 0.0, direction=1, step=0.1)
     >>> times = 0.1 * np.arange(100)
     >>> observer.observe(0, np.stack([np.sin(times), np.cos(times)], axis=-1)[None])
     >>> observer.section.time.round(6)
@@ -102,18 +89,19 @@ class SectionObserver:
             system.require_vector_field("a refined section")
         self._surface, self._value, self._direction = surface, value, direction
         self._step, self._period, self._system = step, period, system
-        self._states: np.ndarray | None = None  # the last few, (trajectory, count, dim)
+        self._states: np.ndarray = np.empty(0)  # the last few, (trajectory, count, dim)
         self._start = 0  # step of the first of them
         self._next = 0  # first step after which crossings are still to be sought
         self._found: list[Section] = []
 
     @property
     def section(self) -> Section:
-        """All crossings so far."""
-        if self._states is None:
-            raise InputError("there is no section before there are states")
+        """All crossings so far; there are states."""
         end = self._start + self._states.shape[1] - 1
-        return Section.joined([*self._found, self._search(self._states, end)])
+        parts = [vars(each).values() for each in (*self._found, self._search(self._states, end))]
+        points, trajectory, time = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.lexsort((time, trajectory))
+        return Section(points[order], trajectory[order], time[order])
 
     def _height(self, states: np.ndarray) -> np.ndarray:
         """Return g at states (..., dim)."""
@@ -123,7 +111,7 @@ class SectionObserver:
 
     def observe(self, start: int, states: np.ndarray) -> None:
         """Take in states (trajectory, count, dim) from step ``start`` on."""
-        if self._states is None:
+        if self._states.ndim != 3:  # the first part
             dim = states.shape[2]
             if not callable(self._surface) and self._surface not in range(dim):
                 raise InputError(f"there is no component {self._surface!r} of {dim}")
@@ -168,20 +156,20 @@ class SectionObserver:
         trajectory, index, begin = trajectory[usable], index[usable], begin[usable]
         value = value[usable]
         if not len(index):
-            return Section(np.empty((0, dim)), np.empty(0, dtype=int), np.empty(0))
+            return Section(np.empty((0, dim)), index, value)
         near = states[trajectory[:, None], begin[:, None] + np.arange(points)]
+        # polynomials through the points, in a variable that is 0 in their middle: small powers
+        powers = np.linalg.inv(np.vander(np.arange(points) - (points - 1) / 2))
         # sums in one order, whatever the number of crossings: einsum's would depend on it
-        coefficients = sum(
-            column[:, None, None] * near[:, k] for k, column in enumerate(_interpolation(points).T)
-        )
+        coefficients = sum(column[:, None, None] * near[:, k] for k, column in enumerate(powers.T))
         low = index - begin - (points - 1) / 2
 
         def height_at(place: np.ndarray, crossing: np.ndarray) -> np.ndarray:
             chosen = crossing.astype(int)
-            return self._height(_horner(coefficients[:, chosen], place[:, None])) - value[chosen]
+            return self._height(np.polyval(coefficients[:, chosen], place[:, None])) - value[chosen]
 
         place = _root(height_at, low, low + 1)
-        crossing = _horner(coefficients, place[:, None])
+        crossing = np.polyval(coefficients, place[:, None])
         if self._system is not None:
             every, near = np.arange(len(place)), 1e-3
             slope = height_at(place + near, every) - height_at(place - near, every)
@@ -271,17 +259,11 @@ def _root(
     return np.where(found.success, found.x, np.where(lower, low, high))
 
 
-def _horner(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return functools.reduce(lambda total, coefficient: total * x + coefficient, coefficients)
-
-
-@functools.cache
-def _interpolation(points: int) -> np.ndarray:
-    """Return coefficients of the polynomial through consecutive points, (power, point).
-
-    The variable is 0 in the middle of the points, so that all powers are small.
-    """
-    return np.linalg.inv(np.vander(np.arange(points) - (points - 1) / 2))
+_STORED = (
+    Variable("points", "state on the Poincare section", ("crossing", "component"), "section_state"),
+    Variable("time", "time of the crossing", ("crossing",), "section_time"),
+    Variable("trajectory", "its trajectory", ("crossing",), "section_trajectory", whole=True),
+)
 
 
 class PoincareSection(Diagnostic):
@@ -289,6 +271,8 @@ class PoincareSection(Diagnostic):
 
     The measurement is ``section``, a :class:`Section`.
     """
+
+    variables = (Measurement("section", _STORED, Section),)
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(ensemble)
@@ -305,21 +289,3 @@ class PoincareSection(Diagnostic):
 
     def result(self) -> dict[str, Any]:
         return {"section": self._observer and self._observer.section}
-
-    @classmethod
-    def stored(cls, run: Run) -> Iterator[Variable]:
-        if run.section is not None:
-            points, trajectory, time = vars(run.section).values()
-            dims = ("crossing", "component")
-            yield Variable("section_state", "state on the Poincare section", dims, values=points)
-            yield Variable("section_time", "time of the crossing", dims[:1], values=time)
-            yield Variable("section_trajectory", "its trajectory", dims[:1], values=trajectory)
-
-    @classmethod
-    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
-        if "crossing" not in group:
-            return {"section": None}
-        points = group.array("section_state", (None, sizes["component"]))
-        trajectory = group.array("section_trajectory", points.shape[:1], "i")
-        time = group.array("section_time", points.shape[:1])
-        return {"section": Section(points, trajectory, time)}

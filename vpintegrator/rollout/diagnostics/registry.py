@@ -17,17 +17,8 @@ from vpintegrator.rollout.diagnostics.trajectory_error import Divergence, Trajec
 from vpintegrator.rollout.diagnostics.volume import VolumeChange
 
 DIAGNOSTICS: tuple[type[Diagnostic], ...] = (
-    TrajectoryError,
-    Invariants,
-    VolumeChange,
-    Defects,
-    LyapunovExponent,
-    Evaluations,
-    StepCost,
-    TrainingCost,
-    Divergence,
-    PoincareSection,
-    Rotation,
+    *(TrajectoryError, Invariants, VolumeChange, Defects, LyapunovExponent, Evaluations),
+    *(StepCost, TrainingCost, Divergence, PoincareSection, Rotation),
 )
 
 

@@ -8,19 +8,15 @@ two halves differ (Sander, Meiss, Physica D 411 (2020) 132569).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics import System
 from vpintegrator.maps import ExactMap, Map
-from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
-from vpintegrator.rollout.plan import Plan
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan
 from vpintegrator.rollout.report import Report, Run
-from vpintegrator.rollout.variables import TRAJECTORY, Column, Variable
-from vpintegrator.storage.reading import StoredGroup
+from vpintegrator.rollout.variables import TRAJECTORY, Column, Measurement, Variable
 
 TURN = 2 * np.pi
 ENOUGH = 10_000  # steps that mistake less than a twentieth of tori and of chaos at K = 0.5
@@ -29,7 +25,6 @@ _TOLERANCE = 1e-12  # of a fixed point, relative to the size of the state
 _STARTS = 16  # states from which an elliptic point is looked for
 _SPIRAL, _NEUTRAL = 0.1, 1e-6  # growth of an elliptic point, of its turn, as of rk4; rounding
 _SMALLEST = 2.0**-10  # part of a Newton step
-SUMS = 5  # numbers of each orbit: last angle, first increment, and the three weighted sums
 
 
 def birkhoff_weights(steps: int) -> np.ndarray:
@@ -38,36 +33,13 @@ def birkhoff_weights(steps: int) -> np.ndarray:
     Each column adds up to 1 (eq. 3 of the article).
     """
 
-    def bump(count: int) -> np.ndarray:
+    weights, half = np.zeros((steps, 3)), steps // 2
+    for rows, column in (slice(steps), 0), (slice(half), 1), (slice(steps - half, steps), 2):
+        count = rows.stop - (rows.start or 0)
         t = np.arange(1, count + 1) / (count + 1)
         w = np.exp(-1 / (t * (1 - t)))
-        return w / w.sum() if count else w
-
-    weights, half = np.zeros((steps, 3)), steps // 2
-    weights[:, 0] = bump(steps)
-    weights[:half, 1] = weights[steps - half :, 2] = bump(half)
+        weights[rows, column] = w / w.sum()
     return weights
-
-
-def add_angles(
-    sums: np.ndarray, angles: np.ndarray, done: int, weights: np.ndarray, *, whole: bool
-) -> None:
-    """Take the angles (orbit, count), in radians, of steps ``done``, ... into sums (orbit, 5).
-
-    Angles that are known up to ``whole`` turns advance by at most half a turn more or less than in
-    the first step. Components that are angles go on, turn after turn, and advance by any amount.
-    """
-    increments = np.diff(np.concatenate([sums[:, :1], angles], axis=1), axis=1)
-    if done == 0:
-        increments = increments[:, 1:]
-    if done <= 1 and increments.shape[1]:
-        sums[:, 1] = increments[:, 0]
-    more = increments - sums[:, 1:2]
-    if whole:
-        more -= TURN * np.round(more / TURN)
-    start = max(done - 1, 0)
-    sums[:, 2:] += more @ weights[start : start + more.shape[1]]
-    sums[:, 0] = angles[:, -1]
 
 
 def tolerance_of(steps: int) -> float:
@@ -80,25 +52,7 @@ def tolerance_of(steps: int) -> float:
     return max((10 / steps) ** 3, 1e-10)
 
 
-def turns_of(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return turns per step, from minus a half to a half, and the difference of the two halves."""
-    rotation = (sums[:, 1] + sums[:, 2]) / TURN
-    return rotation - np.round(rotation), np.abs(sums[:, 3] - sums[:, 4]) / TURN
-
-
-def between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the difference of turns per step without whole turns."""
-    difference = one - other
-    return np.abs(difference - np.round(difference))
-
-
 _LEAST = 20  # steps
-_ARRAYS = {
-    "number": ("rotation_number", "turns per step, counterclockwise"),
-    "change": ("rotation_change", "difference of turns per step between the halves of the way"),
-    "reference": ("rotation_reference", "turns per step of the reference"),
-    "reference_change": ("rotation_reference_change", "the same difference, of the reference"),
-}
 
 
 @dataclass(frozen=True)
@@ -134,15 +88,29 @@ class RotationNumbers:
     @property
     def difference(self) -> np.ndarray:
         """Difference from the reference in turns per step, whole turns left out, (trajectory,)."""
-        return between(self.number, self.reference)
+        difference = self.number - self.reference
+        return np.abs(difference - np.round(difference))
 
     @property
     def error(self) -> float | None:
         """The largest difference on regular orbits; None where there are none."""
-        found = self.difference[self.regular]
-        if not len(found):
-            return None
-        return float(np.nan_to_num(found, nan=np.inf).max())
+        found = np.nan_to_num(self.difference[self.regular], nan=np.inf)
+        return float(found.max()) if len(found) else None
+
+
+_STORED = (
+    *(
+        Variable(name, title, TRAJECTORY, f"rotation_{name}")
+        for name, title in (
+            ("number", "turns per step, counterclockwise"),
+            ("change", "difference of turns per step between the halves of the way"),
+            ("reference", "turns per step of the reference"),
+            ("reference_change", "the same difference, of the reference"),
+        )
+    ),
+    Variable("centre", "centre of the turns", stored_as="rotation_centre", length=2),
+    Variable("tolerance", "tolerance", stored_as="rotation_tolerance", required=True),
+)
 
 
 def elliptic_point(map: Map, states: np.ndarray) -> np.ndarray | None:
@@ -213,23 +181,46 @@ class _Turns:
     """Averages the increments of an angle over the steps that the reference reaches."""
 
     def __init__(self, plan: Plan, centre: np.ndarray | None) -> None:
-        self._system, self.centre = plan.system, centre
-        self._last = len(plan.motion) - 1
-        self._weights = birkhoff_weights(self._last)
+        self._plan, self.centre = plan, centre
+        self._weights = birkhoff_weights(len(plan.motion) - 1)
         self._scale = np.ptp(plan.motion, axis=(0, 1))
-        self.sums = np.zeros((len(plan.initial), SUMS))
+        # last angle and first increment of each orbit, and the three weighted sums
+        self._last, self._first = np.zeros((2, len(plan.initial)))
+        self._sums = np.zeros((len(plan.initial), 3))
 
     @np.errstate(all="ignore")
     def observe(self, start: int, states: np.ndarray) -> None:
-        states = states[:, : max(self._last + 1 - start, 0)]
-        if states.shape[1]:
-            angles, whole = self._angles(states), self.centre is not None
-            add_angles(self.sums, angles, start, self._weights, whole=whole)
+        """Take in states (trajectory, count, dim) of steps ``start``, ...
+
+        Angles that are known up to whole turns advance by at most half a turn more or less than in
+        the first step. Components that are angles go on, turn after turn, and advance by any
+        amount.
+        """
+        states = states[:, : max(len(self._weights) + 1 - start, 0)]
+        if not states.shape[1]:
+            return
+        angles = self._angles(states)
+        increments = np.diff(np.concatenate([self._last[:, None], angles], axis=1), axis=1)
+        increments = increments[:, start == 0 :]
+        if start <= 1 and increments.shape[1]:
+            self._first = increments[:, 0]
+        more = increments - self._first[:, None]
+        if self.centre is not None:
+            more -= TURN * np.round(more / TURN)
+        begin = max(start - 1, 0)
+        self._sums += more @ self._weights[begin : begin + more.shape[1]]
+        self._last = angles[:, -1]
+
+    def turns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return turns per step, from minus a half to a half, and the difference of the halves."""
+        whole, one, other = self._sums.T
+        rotation = (self._first + whole) / TURN
+        return rotation - np.round(rotation), np.abs(one - other) / TURN
 
     def _angles(self, states: np.ndarray) -> np.ndarray:
         if self.centre is None:
-            k = min(self._system.periods)
-            return states[..., k] * (TURN / self._system.periods[k])
+            periods = self._plan.system.periods
+            return states[..., min(periods)] * (TURN / periods[min(periods)])
         x, y = np.moveaxis((states - self.centre) / self._scale, -1, 0)
         return np.arctan2(y, x)
 
@@ -250,6 +241,8 @@ class Rotation(Diagnostic):
     ``regular``, the number of these orbits.
     """
 
+    variables = (Measurement("rotation", _STORED, RotationNumbers),)
+
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(ensemble)
         system, motion = self.plan.system, self.plan.motion
@@ -267,44 +260,20 @@ class Rotation(Diagnostic):
             return {"rotation": None}
         beside = _Turns(self.plan, self._turns.centre)
         beside.observe(0, self.plan.motion.transpose(1, 0, 2))
-        turns = *turns_of(self._turns.sums), *turns_of(beside.sums)
+        turns = *self._turns.turns(), *beside.turns()
         tolerance = tolerance_of(len(self.plan.motion) - 1)
         return {"rotation": RotationNumbers(self._turns.centre, *turns, tolerance)}
 
     @classmethod
-    def stored(cls, run: Run) -> Iterator[Variable]:
-        found: RotationNumbers | None = run.measurements.get("rotation")
-        if found is not None:
-            if found.centre is not None:
-                yield Variable("rotation_centre", "centre of the turns", values=found.centre)
-            tolerance = "what the halves of a regular orbit differ by at most"
-            yield Variable("rotation_tolerance", tolerance, values=np.array(found.tolerance))
-            for name, (key, title) in _ARRAYS.items():
-                yield Variable(key, title, TRAJECTORY, values=getattr(found, name))
-
-    @classmethod
-    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
-        if "rotation_number" not in group:
-            return {"rotation": None}
-        centre = group.numbers("rotation_centre", system.dim, None)
-        tolerance = group.number("rotation_tolerance")
-        each = (sizes["trajectory"],)
-        arrays = {name: group.array(key, each) for name, (key, _) in _ARRAYS.items()}
-        return {"rotation": RotationNumbers(centre, **arrays, tolerance=tolerance)}
-
-    @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
-        found: RotationNumbers | None = run.measurements.get("rotation")
-        return {
-            "rotation_error": None if found is None else found.error,
-            "regular": None if found is None else int(found.regular.sum()),
-        }
+        found: RotationNumbers | None = run.rotation
+        if found is None:
+            return {"rotation_error": None, "regular": None}
+        return {"rotation_error": found.error, "regular": int(found.regular.sum())}
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
-        if not any(run.measurements.get("rotation") for run in report.runs.values()):
+        if all(run.rotation is None for run in report.runs.values()):
             return []
-        return [
-            Column("rotation error", lambda s: s.rotation_error, rank=2.5, place=2),
-            Column("regular orbits", lambda s: s.regular, "hidden"),
-        ]
+        error = Column("rotation error", "rotation_error", rank=2.5, place=2)
+        return [error, Column("regular orbits", "regular", "hidden")]

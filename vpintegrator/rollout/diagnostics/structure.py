@@ -181,23 +181,10 @@ class Defects(Diagnostic):
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
+        of_windows, header = "window symplecticity defect", ("defect", "of windows")
+        kept = ("symplectic",)
         return [
-            Column(
-                "symplecticity defect",
-                lambda s: s.symplecticity,
-                header=("symplectic", "defect"),
-            ),
-            Column(
-                "window symplecticity defect",
-                lambda s: s.window_symplecticity,
-                header=("defect", "of windows"),
-                rank=4,
-                promised=("symplectic",),
-            ),
-            Column(
-                "reversibility defect",
-                lambda s: s.reversibility,
-                rank=5,
-                promised=("reversible",),
-            ),
+            Column("symplecticity defect", "symplecticity", header=("symplectic", "defect")),
+            Column(of_windows, "window_symplecticity", "number", header, rank=4, promised=kept),
+            Column("reversibility defect", "reversibility", rank=5, promised=("reversible",)),
         ]

@@ -12,14 +12,11 @@ import scipy  # loads scipy.integrate when it is used
 from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
-from vpintegrator.dynamics.structure import affordable, component_scales
+from vpintegrator.dynamics.structure import component_scales
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.rollout.diagnostics.diagnostic import Ensemble
 
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
-_FEWEST = 10  # steps that tell more than one of them does
-
 _TOLERANCE = 1e-13
 _BATCH = 16  # trajectories in one solution: as many as the smallest tolerance of SciPy allows
 _WINDOW_ENTRIES = 100_000  # entries of the derivatives in memory
@@ -135,22 +132,6 @@ def iterated_derivative(map: Map, windows: np.ndarray) -> np.ndarray:
         derivative = derivative.copy()
         derivative[:, :kept] = np.eye(map.window * map.dim)[-kept:]
     return derivative
-
-
-def tangent_history(ensemble: Ensemble) -> TangentHistory | None:
-    """Return the tangent history of the first trajectories, or None if it cannot be computed."""
-    map, plan = ensemble.map, ensemble.plan
-    steps = min(plan.tangent_steps, ensemble.steps)
-    # a window is made from its first state by the equations
-    unknown = map.window > 1 and plan.system.is_measured
-    if not map.differentiable or steps <= 0 or unknown:
-        return None
-    first = ensemble.first[: plan.tangent_trajectories]
-    count = affordable(len(first) * steps, map.window * map.dim)
-    if count < min(steps, _FEWEST):
-        return None
-    first = first[: max(1, count // steps)]
-    return tangent_propagation(map, first, min(steps, count), plan.scales)
 
 
 def _log_determinant(matrices: np.ndarray) -> np.ndarray:

@@ -9,12 +9,7 @@ import numpy as np
 
 from vpintegrator.arguments import real_array
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics.diagnostic import (
-    Diagnostic,
-    Ensemble,
-    first_step,
-    fold,
-)
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, first_step, fold
 from vpintegrator.rollout.report import Report, Run
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Column, Variable
 
@@ -83,24 +78,9 @@ class TrajectoryError(Diagnostic):
     """
 
     variables = (
-        Variable(
-            "error",
-            "largest distance from the reference since the stored time before",
-            SERIES,
-            required=True,
-        ),
-        Variable(
-            "root_mean_square_error",
-            "root mean square error over all steps of the reference",
-            TRAJECTORY,
-            required=True,
-        ),
-        Variable(
-            "threshold_time",
-            "first time at which the error passes the threshold",
-            TRAJECTORY,
-            required=True,
-        ),
+        Variable("error", "largest error since the stored time before", SERIES, required=True),
+        Variable("root_mean_square_error", "root mean square error", TRAJECTORY, required=True),
+        Variable("threshold_time", "first time above the threshold", TRAJECTORY, required=True),
     )
 
     def __init__(self, ensemble: Ensemble) -> None:
@@ -173,23 +153,12 @@ class TrajectoryError(Diagnostic):
         def of(name: str) -> Any:
             return lambda s: getattr(s, name) if report.is_compared(s.name) else None
 
+        final, failure = ("median final", "distance"), ("median time", "to failure")
         return [
             Column("median RMSE", of("error"), "error", place=1),
             Column("worst RMSE", of("worst_error"), "error", place=1),
-            Column(
-                "median final error",
-                of("final_error"),
-                "error",
-                ("median final", "distance"),
-                rank=8,
-            ),
-            Column(
-                "median time to failure",
-                of("threshold_time"),
-                "failure",
-                ("median time", "to failure"),
-                rank=11,
-            ),
+            Column("median final error", of("final_error"), "error", final, rank=8),
+            Column("median time to failure", of("threshold_time"), "failure", failure, rank=11),
         ]
 
 
@@ -206,11 +175,7 @@ class Divergence(Diagnostic):
 
     variables = (
         Variable(
-            "failure_time",
-            "first time at which the trajectory is not finite",
-            TRAJECTORY,
-            stored_as="divergence_time",
-            required=True,
+            "failure_time", "first time not finite", TRAJECTORY, "divergence_time", required=True
         ),
         Variable("departure_time", "first time out of the training domain", TRAJECTORY),
     )
@@ -251,8 +216,8 @@ class Divergence(Diagnostic):
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
         return [
-            Column("diverged", lambda s: s.diverged, "count", place=2),
-            Column("orbits", lambda s: s.trajectories, "hidden"),
-            Column("left domain", lambda s: s.left_domain, "count", place=2),
-            Column("left domain at", lambda s: s.left_domain_time, "hidden"),
+            Column("diverged", "diverged", "count", place=2),
+            Column("orbits", "trajectories", "hidden"),
+            Column("left domain", "left_domain", "count", place=2),
+            Column("left domain at", "left_domain_time", "hidden"),
         ]

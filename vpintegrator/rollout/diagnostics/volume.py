@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,10 @@ import numpy as np
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.structure import affordable, fewer, log_determinant, log_volume
-from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
-from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.report import Report, Run
-from vpintegrator.rollout.variables import Column, Variable
-from vpintegrator.storage.reading import StoredGroup
+from vpintegrator.rollout.variables import Column, Measurement, Variable
 
 # and their words; the last where a chart of the system has another volume
 VOLUMES = {"step": "map volume", "phase-space": "phase-space volume", "measure": "chart volume"}
@@ -92,7 +89,7 @@ def density_change(
     --------
     >>> map = vp.classical("rk4", vp.load_system("lotka-volterra-2d"), 0.1)
     >>> windows, density = np.array([[[1.5, 2.5]]]), map.system.chart.log_density
-    >>> change = vp.rollout.diagnostics.density_change(map, windows, density)
+    >>> change = density_change(map, windows, density)
     >>> bool(abs(vp.rollout.diagnostics.log_determinant(map, windows) + change).max() < 1e-6)
     True
     """
@@ -148,6 +145,21 @@ def exact_log_determinant(
     return np.pad(np.cumsum(changes, axis=1), ((0, 0), (1, 0)))
 
 
+_STORED = (
+    Variable("times", "time of the state or window", ("{key}_time",), "{key}_time"),
+    Variable(
+        "log_determinant",
+        "log|det| of the derivative of the map: {name}",
+        ("{key}_trajectory", "{key}_time"),
+        "{key}_log_determinant",
+    ),
+)
+
+
+def _keys(system: System) -> dict[str, str]:
+    return {name: name.replace("-", "_") for name in VOLUMES}
+
+
 class VolumeChange(Diagnostic):
     """Whether volume is preserved, or contracts as the exact flow does.
 
@@ -158,6 +170,8 @@ class VolumeChange(Diagnostic):
     beside the exact map, and that of a map of windows is missing. Summed up, by these names:
     ``volume``, the largest |log|det|| measured, and ``volume_preserved``, whether this is rounding.
     """
+
+    variables = (Measurement("volume", _STORED, Volume, keys=_keys),)
 
     def result(self) -> dict[str, Any]:
         volume: dict[str, Volume] = {}
@@ -175,7 +189,7 @@ class VolumeChange(Diagnostic):
             if chart is not None and not chart.keeps_volume:
                 changes = changes + density_change(map, windows, chart.log_density)
                 volume["measure"] = Volume(times, changes.T)
-        history = self.ensemble.once(tangent_history)
+        history = self.ensemble.tangent_history
         if history is not None:
             values = history.log_determinant
             if system.contracts:
@@ -183,37 +197,6 @@ class VolumeChange(Diagnostic):
                 steps = len(history.times) - 1
                 values = values - exact_log_determinant(system, first, step, steps)
             volume["phase-space"] = Volume(history.times, values)
-        return {"volume": volume}
-
-    @classmethod
-    def stored(cls, run: Run) -> Iterator[Variable]:
-        for name, volume in run.volume.items():
-            prefix = name.replace("-", "_")
-            trajectory, time = f"{prefix}_trajectory", f"{prefix}_time"
-            yield Variable(time, "time of the state or window", (time,), values=volume.times)
-            what = "map from the initial state"
-            if name == "step":
-                what = "map of a state" if run.window == 1 else f"map of {run.window} states"
-            elif name == "measure":
-                what = "map of a step in the coordinates of the system's chart"
-            yield Variable(
-                f"{prefix}_log_determinant",
-                f"log|det| of the derivative of the {what}",
-                (trajectory, time),
-                values=volume.log_determinant,
-            )
-
-    @classmethod
-    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
-        volume = {}
-        for name in VOLUMES:
-            prefix = name.replace("-", "_")
-            if f"{prefix}_log_determinant" in group:
-                times = group.array(f"{prefix}_time", (None,))
-                values = group.array(f"{prefix}_log_determinant", (None, len(times)))
-                if not len(values):
-                    raise InputError(f"{group}: the {name} volume is that of no trajectory")
-                volume[name] = Volume(times, values)
         return {"volume": volume}
 
     @classmethod
@@ -226,28 +209,19 @@ class VolumeChange(Diagnostic):
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
-        columns = []
+        columns: list[Column] = []
         known = {name for run in report.runs.values() for name in run.volume} | {*_ALWAYS}
-        contracting = report.system.contracts
         for name, words in VOLUMES.items():
-            if name not in known:
-                continue
-
-            def kept(s: Any, name: str = name) -> Any:
-                return s.volume_preserved.get(name)
-
-            def error(s: Any, name: str = name) -> Any:
-                return s.volume.get(name)
-
-            if contracting and name != "measure":
-                columns.append(Column(f"{words[:-6]}contraction error", error, place=3))
-                continue
-            what, preserved = words.rpartition(" ")[0], f"{words} preserved"
+            what, value = words.rpartition(" ")[0], ("volume", name)
+            preserved = f"{words} preserved"
             header = (what, "volume kept") if name == "phase-space" else (words, "kept")
-            columns += [
-                Column(preserved, kept, "hidden"),
-                Column(f"{words} error", error, "kept", header, place=3, beside=preserved),
-            ]
+            if name in known and report.system.contracts and name != "measure":
+                columns.append(Column(f"{what} contraction error", value, place=3))
+            elif name in known:
+                columns += [
+                    Column(preserved, ("volume_preserved", name), "hidden"),
+                    Column(f"{words} error", value, "kept", header, place=3, beside=preserved),
+                ]
         return columns
 
 
