@@ -45,8 +45,15 @@ def whole(argument: str, value: Any, least: int = 1, most: int | None = None) ->
     sound = isinstance(value, int) and not isinstance(value, bool)
     if not sound or value < least or (most is not None and value > most):
         bound = f"at least {least}" if most is None else f"{least} to {most}"
-        raise InputError(f"{argument} = {value!r} must be a whole number, {bound}")
+        raise InputError(f"{argument} = {shown(value)} must be a whole number, {bound}")
     return value
+
+
+def whole_number(argument: str, value: Any, least: int = 0) -> int:
+    """Return a number of things, ``least`` or more, also from 1e6; else raise InputError."""
+    value = _of_python(value)
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    return whole(argument, value, least, _LARGEST)
 
 
 def finite(
@@ -66,15 +73,6 @@ def positive(argument: str, value: Any) -> float:
 def not_negative(argument: str, value: Any) -> float:
     """Return ``value`` as a float if it is finite and 0 or more, else raise InputError."""
     return finite(argument, value, 0.0, "0 or more")
-
-
-def whole_number(argument: str, value: Any, least: int = 0) -> int:
-    """Return a number of things, ``least`` or more, also from 1e6; else raise InputError."""
-    value = _of_python(value)
-    sound = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not sound or not least <= value <= _LARGEST:
-        raise InputError(f"{argument} = {shown(value)} must be a whole number, {least} or more")
-    return int(value)
 
 
 def one_of(argument: str, value: str, choices: Iterable[str]) -> str:

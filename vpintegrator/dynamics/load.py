@@ -16,20 +16,6 @@ from vpintegrator.storage.reading import check_kind
 from vpintegrator.storage.toml import MAXIMUM_SIZE, toml_text
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a small UTF-8 file, or InputError saying why it cannot be read."""
-    try:
-        if path.is_file() and path.stat().st_size > MAXIMUM_SIZE:
-            raise InputError(f"{path} is larger than {MAXIMUM_SIZE} bytes: not a description")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file in UTF-8; give a TOML file") from None
-    except (OSError, ValueError) as error:  # a folder, a null character, no permission
-        raise InputError(f"cannot read {str(path)!r}: {error}; give a TOML file") from None
-
-
 def is_path(source: str | os.PathLike[str]) -> bool:
     """Whether a name given by the user means a file: it ends in .toml or holds a separator."""
     return isinstance(source, os.PathLike) or source.endswith(".toml") or os.sep in source
@@ -70,32 +56,34 @@ def find_description(
         raise InputError(
             f"a {what} is given by its name, path or TOML text, not by {type(source).__name__}"
         )
-    if isinstance(source, os.PathLike):
-        return _described(Path(source), what)
-    if source in known:
-        return Description(known[source].read_text(encoding="utf-8"), source, None)
-    if "\n" in source:
-        return Description(source, None, None)
-    if source.endswith(".toml") or _is_file(source) or (os.sep in source and "=" not in source):
-        return _described(Path(source), what)
-    if "=" in source:
-        return Description(source, None, None)
-    hint = nearest(source, known) or f"; there are {', '.join(known)}"
-    raise InputError(
-        f"there is no {what} '{source}' in the catalogue{hint} (a file of your own is given by its "
-        "path, ending in .toml)"
-    )
-
-
-def _described(path: Path, what: str) -> Description:
-    if _is_file(str(path)):
+    path = Path(source)
+    if isinstance(source, str):
+        if source in known:
+            return Description(known[source].read_text(encoding="utf-8"), source, None)
+        named = source.endswith(".toml") or _is_file(path)
+        if "\n" in source or ("=" in source and not named):
+            return Description(source, None, None)
+        if not named and os.sep not in source:
+            hint = nearest(source, known) or f"; there are {', '.join(known)}"
+            raise InputError(
+                f"there is no {what} '{source}' in the catalogue{hint} (a file of your own is "
+                "given by its path, ending in .toml)"
+            )
+    if _is_file(path):
         check_kind(path, "system", *(("recipe",) if "dataset" in what else ()))
-    return Description(read_text(path), path.stem, path)
-
-
-def _is_file(name: str) -> bool:
     try:
-        return Path(name).is_file()
+        if _is_file(path) and path.stat().st_size > MAXIMUM_SIZE:
+            raise ValueError(f"it is larger than {MAXIMUM_SIZE} bytes")
+        return Description(path.read_text(encoding="utf-8"), path.stem, path)
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}") from None
+    except (OSError, ValueError) as error:  # a folder, no UTF-8, a null character, no permission
+        raise InputError(f"cannot read {str(path)!r}: {error}; give a TOML file") from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
     except (OSError, ValueError):  # too long for a name, or with a null character
         return False
 

@@ -71,17 +71,16 @@ def read_plot(equations: Equations, source: str) -> Plot:
         if name in equations.components:
             raise InputError(f"{place}: a component has this name; give the coordinate another")
         coordinates[readable(name, place)] = parse(text, equations.scope, place)
-    names = [*equations.components, *coordinates]
-    planes = table.get("planes", [])
-    pairs = [_names(pair, names, 2, f"{where} planes") for pair in planes]
-    sphere = section = None
-    if "sphere" in table:
-        first, second, third = _names(table["sphere"], equations.components, 3, f"{where} sphere")
-        sphere = (first, second, third)
-    if "section" in table:
-        section = read_section(table["section"], equations.components, f"{where} section")
-    equal = table.get("equal", False)
-    return Plot(tuple((x, y) for x, y in pairs), equal, sphere, section, coordinates)
+    names, components = [*equations.components, *coordinates], equations.components
+    sphere, section = table.get("sphere"), table.get("section")
+    planes = (_names(pair, names, 2, f"{where} planes") for pair in table.get("planes", []))
+    return Plot(
+        planes=tuple((x, y) for x, y in planes),
+        equal=table.get("equal", False),
+        sphere=sphere and _names(sphere, components, 3, f"{where} sphere"),
+        section=section and read_section(section, components, f"{where} section"),
+        coordinates=coordinates,
+    )
 
 
 def read_section(text: Any, components: Sequence[str], where: str) -> SectionPlane:
@@ -93,13 +92,12 @@ def read_section(text: Any, components: Sequence[str], where: str) -> SectionPla
         If the text is none, or names no component.
     """
     match = re.fullmatch(r"\s*(-?)\s*([^=\s]+)\s*=\s*(\S+)\s*", str(text))
-    if match is None or not isinstance(text, str):
-        raise InputError(f"{where} {_shown(text)}: expected a component and a value, as in q[0]=0")
-    sign, name, number = match.groups()
+    sign, name, number = match.groups() if match else ("", "", "")
     try:
         value = float(number)
     except ValueError:
-        raise InputError(f"{where} {_shown(text)}: {number} is not a number") from None
+        words = "expected a component and a value, as in q[0]=0"
+        raise InputError(f"{where} {_shown(text)}: {words}") from None
     return check_section((name, value, -1 if sign else 1), components, where)
 
 
@@ -109,21 +107,21 @@ def check_section(section: SectionPlane, components: Sequence[str], where: str) 
     if name not in components:
         hint = nearest(name, components) or f"; there are {', '.join(components)}"
         raise InputError(f"{where}: the system has no component '{printable(str(name))}'{hint}")
-    if not math.isfinite(value):
-        raise InputError(f"{where}: the value {value!r} of {name} must be a finite number")
-    if direction not in (-1, 0, 1):
-        raise InputError(f"{where}: direction = {direction!r} must be 1 (up), -1 (down) or 0")
+    if not math.isfinite(value) or direction not in (-1, 0, 1):
+        raise InputError(
+            f"{where}: the value {value!r} of {name} must be a finite number, and the direction "
+            f"{direction!r} must be 1 (up), -1 (down) or 0"
+        )
     return str(name), float(value), int(direction)
 
 
-def _names(value: Any, known: Sequence[str], count: int, where: str) -> list[str]:
+def _names(value: Any, known: Sequence[str], count: int, where: str) -> Any:
     if not isinstance(value, list) or len(value) != count or len(set(map(str, value))) != count:
         raise InputError(f"{where}: expected {count} different names, found {_shown(value)}")
-    for name in value:
-        if name not in known:
-            hint = nearest(str(name), known) or f"; there are {', '.join(list(known)[:12])}"
-            raise InputError(f"{where}: there is no component or coordinate {_shown(name)}{hint}")
-    return value
+    if unknown := [name for name in value if name not in known]:
+        hint = nearest(str(unknown[0]), known) or f"; there are {', '.join(list(known)[:12])}"
+        raise InputError(f"{where}: there is no component or coordinate {_shown(unknown[0])}{hint}")
+    return tuple(value)
 
 
 def _shown(value: Any) -> str:

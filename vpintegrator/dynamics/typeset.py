@@ -10,10 +10,10 @@ import ast
 import operator
 import re
 import textwrap
-import tomllib
 import unicodedata
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import sympy
 from sympy.printing.latex import LatexPrinter
 
 from vpintegrator.dynamics.expressions import FUNCTIONS
-from vpintegrator.dynamics.expressions.parsing import syntax_tree
+from vpintegrator.dynamics.expressions.parsing import OF_INTEGERS, syntax_tree
 from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one
@@ -33,15 +33,7 @@ _PIECES = r"\b(sum|where|min|max)\("
 _LONGEST = 600  # parts of an expression that SymPy is given
 _DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
 _WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
-_OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.Mod: operator.mod,
-    ast.FloorDiv: operator.floordiv,
-}
+_OPERATIONS = {**OF_INTEGERS, ast.Div: operator.truediv, ast.Pow: operator.pow}
 Row = tuple[str, str, Any]  # a name, "dot", "prime" or "", and a text or an expression of SymPy
 
 
@@ -63,23 +55,21 @@ class _Formulas:
     def __init__(self, system: System) -> None:
         self.system = system.flow or system
         self.equations = self.system.equations
-        self.table = tomllib.loads(self.system.text)
+        self.table = self.equations.table
         stages = self.table.get("map", {})
         self.maps = stages if isinstance(stages, list) else [stages]
         self.auxiliary = list(self.table.get("auxiliary", {}).items())
-        energy = in_a_line(self.table.get("hamiltonian", "0"))
-        invariants = self.table.get("invariants", {})
-        entries = [energy]
-        for table in (self.table.get("vector_field", {}), *self.maps, invariants):
-            for entry in table.values():
-                entries += map(in_a_line, entry if isinstance(entry, list) else [entry])
-        parts = ast.walk(syntax_tree(energy))
+        entries = [self.table.get("hamiltonian", "0")]
+        tables = (self.table.get("vector_field", {}), self.table.get("invariants", {}))
+        for entry in chain(*(table.values() for table in (*tables, *self.maps))):
+            entries += entry if isinstance(entry, list) else [entry]
+        trees = [syntax_tree(in_a_line(entry)) for entry in entries]
         self.as_written = bool(
             self.auxiliary
             or self.system.dim > _LARGE
-            or re.search(_PIECES, "\n".join(entries))
-            or sum(isinstance(part, ast.BinOp | ast.Call) for part in parts) > _LONG
-            or not all(map(_is_short, entries))
+            or any(re.search(_PIECES, str(entry)) for entry in entries)
+            or sum(isinstance(part, ast.BinOp | ast.Call) for part in ast.walk(trees[0])) > _LONG
+            or not all(map(_is_short, trees))
         )
 
     def rows(self, entries: Mapping[str, Any], mark: str = "") -> list[Row]:
@@ -119,10 +109,8 @@ class _Formulas:
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 place = self._translated(index, {**self.equations.scope.integers, **names})
                 return sympy.Symbol(f"{name}_{place}", real=True)
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -inner(operand)
-            case ast.UnaryOp(operand=operand):
-                return inner(operand)
+            case ast.UnaryOp(op=sign, operand=operand):
+                return -inner(operand) if isinstance(sign, ast.USub) else inner(operand)
             case ast.BinOp(left=left, op=sign, right=right):
                 return _OPERATIONS[type(sign)](inner(left), inner(right))
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
@@ -150,7 +138,7 @@ class _Formulas:
         return [[("H", "", energy), *own]]
 
     def invariants(self) -> dict[str, Any]:
-        given = {name: self.read(text) for name, text in self.table.get("invariants", {}).items()}
+        given = {name: self.read(x) for name, x in self.table.get("invariants", {}).items()}
         energy = self.system.is_hamiltonian and self.system.explicit_time is None
         named = {"energy": sympy.Symbol("H")} if energy and "energy" not in given else {}
         return {name: x for name, x in (named | given).items() if name in self.system.invariants}
@@ -219,41 +207,33 @@ def divergence_unicode(system: System) -> str:
 
 def symmetries_unicode(system: System) -> list[str]:
     """Return images of the components that each reversing symmetry changes, on one line each."""
-    texts = [[(z, re.sub(_INDEX, r"[\1]", str(x))) for z, x in own] for own in _images(system)]
-    return [_listed([f"{z} → {image}" for z, image in own]) for own in texts]
+    return _symmetries(system, " → ", lambda x: re.sub(_INDEX, r"[\1]", str(x)))
 
 
 def symmetries_latex(system: System) -> list[str]:
     r"""Return the images of changed components in LaTeX: ``p \mapsto - p``."""
-    return [
-        _listed([rf"{latex(sympy.Symbol(_symbol(z)))} \mapsto {latex(x)}" for z, x in images])
-        for images in _images(system)
-    ]
+    return _symmetries(system, r" \mapsto ", latex)
 
 
-def _listed(images: list[str]) -> str:
-    more = [f"... and {len(images) - _SHOWN} more"] if len(images) > _SHOWN else []
-    return ", ".join([*images[:_SHOWN], *more])
-
-
-def _images(system: System) -> list[list[tuple[str, sympy.Expr]]]:
-    """Return names and images of the components that change under each reversing symmetry."""
-    names, same = system.components, np.eye(system.dim)
-    symbols = [sympy.Symbol(_symbol(name)) for name in names]
-    return [
-        [
-            (names[k], sympy.Add(*(_number(row[j]) * symbols[j] for j in np.flatnonzero(row))))
-            for k, row in enumerate(rho)
-            if not np.array_equal(row, same[k])
+def _symmetries(system: System, arrow: str, write: Callable[[sympy.Expr], str]) -> list[str]:
+    symbols = [sympy.Symbol(_symbol(name)) for name in system.components]
+    lines = []
+    for rho in map(np.asarray, system.reversing_symmetries):
+        changed = np.flatnonzero((rho != np.eye(system.dim)).any(axis=1))
+        images = [
+            write(symbols[k]) + arrow + write(sympy.Add(*map(_multiple, rho[k], symbols)))
+            for k in changed[:_SHOWN]
         ]
-        for rho in map(np.asarray, system.reversing_symmetries)
-    ]
+        more = [f"... and {len(changed) - _SHOWN} more"] if len(changed) > _SHOWN else []
+        lines.append(", ".join([*images, *more]))
+    return lines
 
 
-def _number(value: float) -> sympy.Expr:
-    """Return a fraction where it is a simple one."""
+def _multiple(value: float, symbol: sympy.Symbol) -> sympy.Expr:
+    """Return a multiple by a fraction where the factor is a simple one."""
     near = Fraction(float(value)).limit_denominator(100)
-    return sympy.Rational(near) if float(near) == value else sympy.Float(float(value), 6)
+    exact = float(near) == value
+    return (sympy.Rational(near) if exact else sympy.Float(float(value), 6)) * symbol
 
 
 def in_a_line(text: Any) -> str:
@@ -307,18 +287,15 @@ def _stacked(blocks: list[str], as_written: bool) -> str:
     return ("\n\n" if tall else "\n").join(blocks)
 
 
-def _is_short(text: str) -> bool:
-    """Whether SymPy can be given a text without fear for time."""
-    stack: list[tuple[ast.AST, int]] = [(syntax_tree(text), 0)]
-    seen = 0
-    while stack:
-        node, depth = stack.pop()
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            depth += not isinstance(node.right, ast.Constant | ast.UnaryOp)
-        elif isinstance(node, ast.Call):
-            depth += 1
-        seen += 1
-        if seen > _LONGEST or depth > _DEEPEST:
-            return False
-        stack.extend((child, depth) for child in ast.iter_child_nodes(node))
-    return True
+def _is_short(tree: ast.expr) -> bool:
+    """Whether SymPy can be given an expression without fear for time."""
+    nodes = list(ast.walk(tree))  # what stands above others comes first
+    depths = dict.fromkeys(nodes, 0)
+    for node in nodes:
+        match node:
+            case ast.BinOp(op=ast.Pow(), right=ast.Constant() | ast.UnaryOp()):
+                pass
+            case ast.Call() | ast.BinOp(op=ast.Pow()):
+                depths[node] += 1
+        depths |= dict.fromkeys(ast.iter_child_nodes(node), depths[node])
+    return len(nodes) <= _LONGEST and max(depths.values()) <= _DEEPEST

@@ -2,11 +2,14 @@
 
 from vpintegrator.dynamics.expressions.algebra import Algebra, TooLong
 from vpintegrator.dynamics.expressions.evaluation import (
+    LARGEST_HAMILTONIAN,
     Arithmetic,
     ComponentFunction,
     arithmetic,
+    can_be_written,
     evaluator,
     vectorised,
+    written,
 )
 from vpintegrator.dynamics.expressions.functions import FUNCTIONS
 from vpintegrator.dynamics.expressions.nodes import (
@@ -25,7 +28,6 @@ from vpintegrator.dynamics.expressions.nodes import (
     tidy,
 )
 from vpintegrator.dynamics.expressions.parsing import Scope, check_name, parse, readable
-from vpintegrator.dynamics.expressions.text import LARGEST_HAMILTONIAN, can_be_written, written
 
 __all__ = [
     "FUNCTIONS",

@@ -1,4 +1,4 @@
-"""Evaluation of formulas: functions of NumPy arrays, torch tensors or numbers of mpmath.
+"""Evaluation of formulas: functions of NumPy arrays, torch tensors or numbers of mpmath; texts.
 
 A function takes the components of the state one by one, each an array of any shape. It returns its
 values one by one. A constant entry comes back as a plain number. Subexpressions that occur several
@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from vpintegrator.dynamics.expressions.functions import POWER, SQRT
 from vpintegrator.dynamics.expressions.nodes import (
     Call,
+    Expression,
     Function,
     Number,
     Symbol,
@@ -134,6 +135,7 @@ def _plain(value: Number) -> Number:
 
 
 ComponentFunction = Callable[..., list[Any]]
+LARGEST_HAMILTONIAN = 5_000  # formulas that one is made of, some 50,000 letters
 _LARGEST_WRITTEN = 30_000  # formulas; for more, Python's compiler takes too much time and memory
 
 
@@ -255,3 +257,70 @@ def arithmetic(library: str) -> Arithmetic:
     import torch
 
     return Arithmetic(lambda function: function.torch(torch))
+
+
+def can_be_written(value: Expression, most: int = 200) -> bool:
+    """Whether a text can stand for a formula.
+
+    The text is not too long, with what occurs twice written twice.
+    """
+    sizes: dict[int, int] = {}
+    for node in below([value]):  # parts come before what is made of them
+        sizes[node.number] = 1 + sum(sizes[part.number] for part in node.parts)
+    return sizes[value.number] <= most
+
+
+def written(value: Value, names: Mapping[Symbol, str]) -> str:
+    """Return a formula as an expression, numbers as doubles; ``names`` stand for its symbols."""
+    known = {symbol: Text(name) for symbol, name in names.items()}
+    return fold([value], known, Language())[0].text
+
+
+class Text(NamedTuple):
+    """An expression.
+
+    Attributes
+    ----------
+    text
+        The text.
+    closed
+        Whether it stands in parentheses.
+    raised
+        Whether it is a product or a power, whose powers need parentheses.
+    """
+
+    text: str
+    closed: bool = False
+    raised: bool = False
+
+
+class Language:
+    """Expressions as the meaning of formulas."""
+
+    def number(self, value: Number) -> Text:
+        return Text(_number(value))
+
+    def sum(self, constant: Number, terms: list[tuple[Text, Number]]) -> Text:
+        text = _number(constant) if constant else ""
+        for term, c in terms:
+            text += (" - " if c < 0 else " + ") if text else "-" * (c < 0)
+            text += term.text if c in (1, -1) else f"{_number(size(c))}*{term.text}"
+        return Text(f"({text})", closed=True)
+
+    def product(self, factors: list[tuple[Text, Number]]) -> Text:
+        bases = ((f"({base.text})" if base.raised else base.text, e) for base, e in factors)
+        powers = (base if e == 1 else f"{base}**{_number(e)}" for base, e in bases)
+        return Text("*".join(powers), raised=True)
+
+    def call(self, function: Function, *arguments: Text) -> Text:
+        if function is POWER:
+            base, exponent = arguments
+            return Text(f"({base.text})**({exponent.text})", raised=True)
+        if len(arguments) == 1 and arguments[0].closed:
+            return Text(f"{function.name}{arguments[0].text}")
+        return Text(f"{function.name}({', '.join(argument.text for argument in arguments)})")
+
+
+def _number(value: Number) -> str:
+    text = str(value) if isinstance(value, int) else f"{float(value)!r}"
+    return f"({text})" if value < 0 else text
