@@ -5,8 +5,7 @@
 Of two maps of the rigid body: couplings of polynomials, trained for ten seconds unless the file
 holds one, and the published transformer with small random weights (see rollout.py). A time is that
 of one step of one trajectory with all states written, in rollouts; one of the transformer gives
-three states. C is compiled by ``cc`` with the flags that head the columns, and steps one
-trajectory by ``vp_rollout``, others by ``vp_rollout_many``.
+three states. C is compiled by ``cc`` with the flags that head the columns.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 
 FLAGS = ("-O2", "-O2 -march=native", "-O3 -march=native")
-SIZES = {1: 20_000, 1_000: 100}  # steps of so many trajectories
-EAGER, CHECKED = 50, 20  # steps, of which a call takes one
+STEPS, EAGER, CHECKED = 20_000, 50, 20  # steps, of which a call takes one
 Rollout = Callable[[np.ndarray, int], np.ndarray]
 
 
@@ -48,16 +46,11 @@ def in_c(source: Path, flags: str, model: Model) -> Rollout:
     subprocess.run(command, check=True)
     functions = ctypes.CDLL(str(library))
     functions.vp_rollout.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
-    functions.vp_rollout_many.argtypes = [*functions.vp_rollout.argtypes, ctypes.c_long]
 
     def run(windows: np.ndarray, steps: int) -> np.ndarray:
         windows = windows.copy()
         states = np.empty((len(windows), steps * model.prediction_window, model.dim))
-        arrays = windows.ctypes.data, states.ctypes.data
-        if len(windows) == 1:
-            functions.vp_rollout(*arrays, steps)
-        else:
-            functions.vp_rollout_many(*arrays, len(windows), steps)
+        functions.vp_rollout(windows.ctypes.data, states.ctypes.data, steps)
         return states
 
     return run
@@ -65,21 +58,21 @@ def in_c(source: Path, flags: str, model: Model) -> Rollout:
 
 def exported(model: Model, folder: Path) -> dict[str, Rollout]:
     """Rollouts by each of the files that are made of a model."""
-    source = vp.export(model, folder / "step.c", many=True, verify=False).path
+    source = vp.export(model, folder / "step.c", verify=False).path
     return {flags: in_c(source, flags, model) for flags in FLAGS}
 
 
 def measured(
-    model: Model, files: Mapping[str, Rollout], trajectories: int, steps: int, seconds: float
+    model: Model, files: Mapping[str, Rollout], steps: int, seconds: float
 ) -> tuple[dict[str, float], float]:
     """Seconds of a step by each, the library first, and how far C is from PyTorch."""
-    machine_code = CompiledModel(model, trajectories)
+    machine_code = CompiledModel(model, 1)
     several: dict[str, Rollout] = {
         "library": lambda X, count: machine_code.predict(X, count)[0],
         **files,
         "eager": lambda X, count: np.asarray(iterate(model, torch.from_numpy(X), count)),
     }
-    windows = first_windows(trajectories, torch.float64)[:, -model.window :].numpy()
+    windows = first_windows(1, torch.float64)[:, -model.window :].numpy()
     counts = {name: min(steps, EAGER) if name == "eager" else steps for name in several}
     timed = {name: functools.partial(run, windows, counts[name]) for name, run in several.items()}
     spent = time_together(timed, seconds)
@@ -90,7 +83,7 @@ def measured(
     }
     if max(errors.values()) > 1e-12:
         raise click.ClickException(f"results differ from PyTorch's: {errors}")
-    each = {name: spent[name] / counts[name] / trajectories for name in several}
+    each = {name: spent[name] / counts[name] for name in several}
     return each, max(errors[flags] for flags in FLAGS)
 
 
@@ -113,15 +106,12 @@ def main(
     for name, model in models.items():
         with tempfile.TemporaryDirectory() as folder:
             files = exported(model, Path(folder))
-            for trajectories, steps in SIZES.items():
-                if quick:
-                    trajectories, steps = min(trajectories, 3), 5
-                spent, error = measured(model, files, trajectories, steps, seconds)
-                ours = spent.pop("library")
-                cells = (f"{duration(time)} ({ratio(time, ours)})" for time in spent.values())
-                rows.append([name, f"{trajectories:,}", duration(ours), *cells])
-                notes.append(f"{name}, {trajectories:,}: C differs from PyTorch by {error:.0e}")
-    columns = ["network", "trajectories", "library", *(f"cc {flags}" for flags in FLAGS), "eager"]
+            spent, error = measured(model, files, 5 if quick else STEPS, seconds)
+            ours = spent.pop("library")
+            cells = (f"{duration(time)} ({ratio(time, ours)})" for time in spent.values())
+            rows.append([name, duration(ours), *cells])
+            notes.append(f"{name}: C differs from PyTorch by {error:.0e}")
+    columns = ["network", "library", *(f"cc {flags}" for flags in FLAGS), "eager"]
     title = "Rigid body, a step of one trajectory, and how many times that of the library it is"
     print_table(title, columns, rows, [*notes, machine()])
 

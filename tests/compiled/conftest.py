@@ -66,7 +66,11 @@ MODELS = {
 
 def build(name, dtype=torch.float64):
     torch.manual_seed(0)
-    model = MODELS[name](dtype=dtype)
+    return ready(MODELS[name](dtype=dtype))
+
+
+def ready(model):
+    """A model at other weights, with a normalisation."""
     with torch.no_grad():
         for p in model.parameters():
             p.add_(0.2 * torch.randn_like(p))
@@ -77,3 +81,22 @@ def build(name, dtype=torch.float64):
 def windows(model, count):
     generator = np.random.default_rng(1)
     return torch.from_numpy(generator.normal(size=(count, model.window, model.dim))).to(model.scale)
+
+
+def eager(model, first, calls):
+    """All states that a model predicts in PyTorch, and the last windows."""
+    states = first
+    with torch.no_grad():
+        for _ in range(calls):
+            states = torch.cat([states, model.predict(states[:, -model.window :])], dim=1)
+    return states[:, model.window :].numpy(), states[:, -model.window :].numpy()
+
+
+def assert_same_map(machine, model, first, calls=1, rounding=1e-12):
+    """Compiled states and windows are those of PyTorch, relative to the size of states."""
+    for found, expected in zip(
+        machine.predict(first.numpy(), calls), eager(model, first, calls), strict=True
+    ):
+        assert found.dtype == expected.dtype
+        size = np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, rtol=rounding, atol=rounding * size)

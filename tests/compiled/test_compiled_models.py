@@ -1,4 +1,4 @@
-"""Compiled models against PyTorch: equal to rounding, every architecture, in both formats."""
+"""Compiled models against PyTorch: every architecture, in both formats, whatever the batch."""
 
 import numpy as np
 import pytest
@@ -7,48 +7,88 @@ import torch
 import vpintegrator as vp
 from vpintegrator import compiled
 from vpintegrator.compiled import CompiledModel, NotWorthIt
+from vpintegrator.compiled import model as compiled_model
 from vpintegrator.errors import InputError
+from vpintegrator.runtime.threads import torch_threads
 
-from .conftest import MODELS, build, windows
+from .conftest import MODELS, assert_same_map, build, windows
+
+# in calls of one state of two float64 the states of 65 calls are gathered
+CALLS = 150
 
 
 @pytest.mark.parametrize("count", [1, 11])
 @pytest.mark.parametrize("name", MODELS)
 def test_equal_to_rounding(name, count):
     model = build(name)
-    machine = CompiledModel(model, count)
-    first = windows(model, count)
-    states, last = machine.predict(first.numpy(), 2)
-    window = first
-    with torch.no_grad():
-        for call in range(2):
-            new = model.predict(window)
-            part = slice(call * new.shape[1], (call + 1) * new.shape[1])
-            np.testing.assert_allclose(states[:, part], new, rtol=1e-11, atol=1e-12)
-            window = torch.cat([window, new], dim=1)[:, -model.window :]
-    np.testing.assert_allclose(last, window, rtol=1e-11, atol=1e-12)
+    assert_same_map(CompiledModel(model, count), model, windows(model, count), 2)
 
 
 @pytest.mark.parametrize("count", [1, 11])
 @pytest.mark.parametrize("name", ["vpff", "vpt", "transformer"])
 def test_single_precision(name, count):
     model = build(name, torch.float32)
-    first = windows(model, count)
-    states, _ = CompiledModel(model, count).predict(first.numpy(), 1)
-    assert states.dtype == np.float32
-    with torch.no_grad():
-        np.testing.assert_allclose(states, model.predict(first), rtol=1e-4, atol=2e-5)
+    assert_same_map(CompiledModel(model, count), model, windows(model, count), rounding=5e-5)
 
 
-def test_trajectories_are_independent():
-    model = build("vpff")
-    machine, first = CompiledModel(model, 9), windows(model, 9).numpy()
-    whole = machine.predict(first, 50)[0]
-    np.testing.assert_array_equal(machine.predict(first[4:5], 50)[0], whole[4:5])
+@pytest.mark.parametrize("count", [1, 11])
+def test_many_sources_make_one_library(monkeypatch, count):
+    """Long models are compiled in pieces, side by side."""
+    monkeypatch.setattr(compiled.source, "_UNIT", 20_000)
+    model = build("published")
+    machine = CompiledModel(model, count)
+    assert len(machine.source.units) > 1
+    assert_same_map(machine, model, windows(model, count))
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(3)
+    return vp.models.VolumePreservingTransformer(
+        dim=2, window=2, prediction_window=1, depth=1, width=2
+    )
+
+
+@pytest.mark.parametrize("trajectories", [1, 2, 16, 35])
+@pytest.mark.parametrize("calls", [1, 64, 65, 66, CALLS])
+def test_every_state_comes_to_its_place(model, trajectories, calls):
+    assert_same_map(CompiledModel(model, trajectories), model, windows(model, trajectories), calls)
+
+
+@pytest.mark.parametrize("trajectories", [3, 40, 100])
+def test_threads_change_nothing(model, monkeypatch, trajectories):
+    first, machine = windows(model, trajectories).numpy(), CompiledModel(model)
+    with torch_threads(1):
+        alone = machine.predict(first, CALLS)
+    monkeypatch.setattr(compiled_model, "_THREAD", 1)  # few numbers are worth a thread here
+    with torch_threads(3):
+        shared = machine.predict(first, CALLS)
+    for expected, found in zip(alone, shared, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("edges", [[1], [7, 8, 16], [17, 33], list(range(1, 35))])
+def test_the_cut_of_the_batch_changes_nothing(model, edges):
+    first, machine = windows(model, 35).numpy(), CompiledModel(model)
+    whole = machine.predict(first, CALLS)
+    parts = [machine.predict(part, CALLS) for part in np.split(first, edges)]
+    for k in range(2):
+        np.testing.assert_array_equal(np.concatenate([part[k] for part in parts]), whole[k])
     first[2] = np.nan
-    broken = machine.predict(first, 50)[0]
+    broken = machine.predict(first, CALLS)[0]
     assert np.isnan(broken[2]).all()
-    np.testing.assert_array_equal(np.delete(broken, 2, 0), np.delete(whole, 2, 0))
+    np.testing.assert_array_equal(np.delete(broken, 2, 0), np.delete(whole[0], 2, 0))
+
+
+def test_a_rollout_is_the_same_in_parts(model):
+    """Progress makes parts of other lengths."""
+    first, seen = windows(model, 4).numpy(), []
+    whole = vp.rollout(model, first, 333, compiled=True)
+    parts = vp.rollout(
+        model, first, 333, compiled=True, progress=lambda name, done, total: seen.append(done)
+    )
+    assert len(seen) > 100 and seen[-1] == 333
+    np.testing.assert_array_equal(parts, whole)
 
 
 def test_without_a_compiler(monkeypatch):
@@ -60,18 +100,6 @@ def test_without_a_compiler(monkeypatch):
     with pytest.warns(UserWarning, match="runs in PyTorch, not compiled"):
         states = vp.rollout(model, first[:1], 5000)
     assert states.shape == (1, 5001, 2)
-
-
-@pytest.mark.parametrize("count", [1, 11])
-def test_many_sources_make_one_library(monkeypatch, count):
-    """Long models are compiled in pieces, side by side."""
-    monkeypatch.setattr(compiled.source, "_UNIT", 20_000)
-    model = build("published")
-    machine, first = CompiledModel(model, count), windows(model, count)
-    assert len(machine.source.units) > 1
-    states, _ = machine.predict(first.numpy(), 1)
-    with torch.no_grad():
-        np.testing.assert_allclose(states, model.predict(first), rtol=1e-11, atol=1e-12)
 
 
 def test_a_limit_of_operations():

@@ -1,6 +1,7 @@
 """Libraries: the compiler at work, and the cache, which is the user's and stays small."""
 
 import os
+import shutil
 import time
 
 import pytest
@@ -45,7 +46,7 @@ def made(folder):
 @pytest.mark.parametrize("gone", [True, False])
 def test_what_cannot_be_loaded_is_made_anew(folder, gone):
     """Another program removed it after it was found, or it is one for another machine."""
-    source = SOURCE.replace("42", str(100 + gone))
+    source = SOURCE.replace("42", str(100 + gone))  # not loaded before
     first = Compilation([source])
     first.stop()
     first._path.write_text("no library here")
@@ -56,11 +57,7 @@ def test_what_cannot_be_loaded_is_made_anew(folder, gone):
 
 
 def test_libraries_and_their_folder_are_for_the_user_alone(folder):
-    umask = os.umask(0)
-    try:
-        made(folder)
-    finally:
-        os.umask(umask)
+    made(folder)
     assert folder.stat().st_mode & 0o077 == 0
 
 
@@ -68,36 +65,18 @@ def test_a_folder_that_cannot_be_written_or_trusted_is_replaced_by_a_temporary_o
     monkeypatch, tmp_path
 ):
     """A library is found there again, and the other folder stays as it is."""
-    open_folder, sealed, file = tmp_path / "open", tmp_path / "sealed", tmp_path / "file"
-    open_folder.mkdir()
-    open_folder.chmod(0o777)
-    sealed.mkdir()
+    shared, sealed, file = tmp_path / "shared", tmp_path / "sealed", tmp_path / "file"
+    for folder in (shared, sealed):
+        folder.mkdir()
+    shared.chmod(0o777)
     file.write_text("no folder")
     writable = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != sealed and writable(path, mode))
-    for unusable in (open_folder, file, file / "cache", sealed):
+    for unusable in (shared, file, file / "cache", sealed):
         monkeypatch.setenv("VPINTEGRATOR_CACHE", str(unusable))
         assert load_library(SOURCE).answer() == 42
         assert tmp_path not in Compilation([SOURCE])._path.parents
-    assert file.read_text() == "no folder"
-    assert not [*sealed.iterdir(), *open_folder.iterdir()]
-
-
-def test_a_cache_that_is_only_read_is_used_where_it_has_the_library(folder, monkeypatch):
-    path = made(folder)
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != folder and access(path, mode))
-    assert Compilation([SOURCE])._path == path
-
-
-def test_without_a_home_there_is_a_temporary_folder(monkeypatch):
-    def homeless():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("VPINTEGRATOR_CACHE")
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(library.Path, "home", homeless)
-    assert load_library(SOURCE).answer() == 42
+    assert not [*sealed.iterdir(), *shared.iterdir()]
 
 
 def test_what_is_too_much_is_removed(folder, monkeypatch):
@@ -119,15 +98,11 @@ def test_what_is_too_much_is_removed(folder, monkeypatch):
     assert sorted(folder.iterdir()) == sorted([folder / f"{20:032x}.so", other])
 
 
-def test_what_was_used_last_stays(folder):
+def test_what_killed_compilers_leave_is_removed(folder):
     path = made(folder)
     os.utime(path, (0, 0))
     load_library(SOURCE)
-    assert time.time() - path.stat().st_mtime < DAY
-
-
-def test_what_killed_compilers_leave_is_removed(folder):
-    path = made(folder)
+    assert time.time() - path.stat().st_mtime < DAY  # what is used is not removed
     killed, working = folder / "making-0123abcd", folder / "making-4567cdef"
     for workshop in (killed, working):
         workshop.mkdir()
@@ -164,22 +139,13 @@ def test_one_library_of_several_sources(folder):
         assert (found.one(), found.two()) == (1, 2)
 
 
-COUNTING = """#!/bin/sh
-echo "$@" >> '{folder}/calls'
-exec c++ "$@"
-"""
-
-
-@pytest.mark.parametrize("name", ["compiler", "a compiler"])
-def test_a_compiler_with_arguments(folder, monkeypatch, tmp_path, name):
-    compiler = tmp_path / name
-    compiler.write_text(COUNTING.format(folder=tmp_path))
-    compiler.chmod(0o700)
+def test_a_compiler_with_arguments(folder, monkeypatch, tmp_path):
+    compiler = tmp_path / "a compiler"
+    compiler.symlink_to(shutil.which("c++"))
     source = 'extern "C" int one() { return ONE + WIDE; }'
     for one in (1, 7):  # another library
         monkeypatch.setenv("CXX", f"'{compiler}' -DONE={one} '-DWIDE=2 + 2'")
         assert load_library(source).one() == one + 4
-    assert "-DONE=1 -DWIDE=2 + 2 -O2" in (tmp_path / "calls").read_text()
     monkeypatch.setenv("CXX", str(compiler))  # blanks in a path need no quotes
     assert load_library('extern "C" int one() { return 1; }').one() == 1
 

@@ -1,4 +1,4 @@
-"""Sums of polynomials of one variable, in powers of it."""
+"""Sums of polynomials of a few variables, in powers of these."""
 
 import numpy as np
 import pytest
@@ -9,65 +9,45 @@ from vpintegrator.compiled import CompiledModel
 from vpintegrator.compiled.powers import in_powers, operations
 from vpintegrator.compiled.tracing import trace
 
+from .conftest import assert_same_map, windows
 
-def model(degree=9, size=0.1, **options):
+
+def polynomials(dim=2, **options):
     torch.manual_seed(0)
-    options = {"functions": "polynomial", "degree": degree, "depth": 3} | options
-    made = vp.models.SymplecticFeedForward(dim=2, **options)
-    made.set_normalisation(torch.tensor([0.5, -0.2]), torch.tensor([0.5, 2.0]))
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for p in made.parameters():
-            p.copy_(size * 0.4 ** torch.arange(len(p)) * torch.randn(len(p), generator=generator))
-    return made
+    return vp.models.SymplecticFeedForward(dim=dim, functions="polynomial", **options)
 
 
 FLIP = [[[1, 0], [0, -1]]]
+CASES = {  # a model, the size of its weights, and the largest share of operations left
+    "one variable": (lambda: polynomials(degree=9, depth=3), 0.01, 0.6),
+    "reversible": (lambda: polynomials(degree=9, depth=3, reversing_symmetries=FLIP), 0.01, 0.6),
+    "few powers": (lambda: polynomials(degree=4, depth=3), 0.01, 0.6),
+    # harmonics of an angle are polynomials of its cosine
+    "angles": (lambda: polynomials(degree=6, depth=2, periodic={0: 2 * np.pi}), 0.02, 0.5),
+    "several variables, nested": (
+        lambda: vp.models.build(
+            vp.load_system("rigid-body"),
+            arguments={"functions": "polynomial", "degree": 8, "depth": 3},
+        ),
+        0.01,
+        0.8,
+    ),
+}
 
 
-@pytest.mark.parametrize("options", [{}, {"reversing_symmetries": FLIP}, {"degree": 4}])
-def test_operations_are_fewer_and_the_map_is_the_same(options):
-    made = model(**options)
-    plain = trace(made, frozen=True)
-    found = in_powers(plain, plain.values(made))
-    assert operations(found) < 0.6 * operations(plain)
-    machine = CompiledModel(made)
+@pytest.mark.parametrize("name", CASES)
+def test_operations_are_fewer_and_the_map_is_the_same(name):
+    make, size, share = CASES[name]
+    model = make()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(size * torch.randn(p.shape, generator=generator))
+    if name != "angles":
+        model.set_normalisation(torch.full((model.dim,), 0.5), torch.full((model.dim,), 2.0))
+    plain = trace(model, frozen=True)
+    found = in_powers(plain, plain.values(model))
+    assert operations(found) < share * operations(plain)
+    machine = CompiledModel(model)
     assert machine.source.operations <= operations(found)
-    z = np.random.default_rng(0).normal(size=(50, 1, 2)) * [0.5, 2.0] + [0.5, -0.2]
-    states = machine.predict(z, 5)[0][:, -1]
-    expected = torch.from_numpy(z)
-    for _ in range(5):
-        expected = made(expected).detach()
-    np.testing.assert_allclose(states, expected[:, 0].numpy(), rtol=1e-12, atol=1e-13)
-
-
-def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():
-    torch.manual_seed(0)
-    made = vp.models.SymplecticFeedForward(
-        dim=2, functions="polynomial", degree=6, depth=2, periodic={0: 2 * np.pi}
-    )
-    with torch.no_grad():
-        for p in made.parameters():
-            p.copy_(0.02 * torch.randn(p.shape))
-    plain = trace(made, frozen=True)
-    found = in_powers(plain, plain.values(made))
-    assert operations(found) < 0.5 * operations(plain)
-    z = np.random.default_rng(0).normal(size=(50, 1, 2)) * 2
-    states, expected = CompiledModel(made).predict(z, 3)[0][:, -1], torch.from_numpy(z)
-    for _ in range(3):
-        expected = made(expected).detach()
-    np.testing.assert_allclose(states, expected[:, 0].numpy(), rtol=1e-12, atol=1e-13)
-
-
-def test_couplings_of_several_variables_are_nested():
-    body = vp.load_system("rigid-body")
-    made = vp.models.build(body, arguments={"functions": "polynomial", "degree": 8, "depth": 3})
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for p in made.parameters():
-            p.copy_(0.01 * torch.randn(p.shape, generator=generator))
-    plain = trace(made, frozen=True)
-    assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(plain)
-    z = body.sample_initial(20, np.random.default_rng(0))[:, None]
-    states = CompiledModel(made).predict(z, 1)[0]
-    np.testing.assert_allclose(states, made(torch.from_numpy(z)).detach(), rtol=1e-13, atol=1e-14)
+    assert_same_map(machine, model, windows(model, 50), calls=5)

@@ -11,26 +11,22 @@ from tests.devices.same import assert_same, assert_same_map
 from tests.models.needed import needed
 from tests.models.test_charts import LOGARITHMS, POLAR
 from tests.nn.laws import SIGN_FLIPS, randomise, sample
-from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import prolong
 
-SMALL = {"depth": 1, "width": 4, "attention_width": 2, "heads": 2, "inner": 3, "degree": 2}
+SIZES = {"depth": 1, "width": 4, "attention_width": 2, "heads": 2, "inner": 3, "degree": 2}
+SMALL = {  # arguments of each architecture
+    name: {"dim": 4, **needed(name)}
+    | {key: size for key, size in SIZES.items() if key in arguments_of(architecture)}
+    for name, architecture in ARCHITECTURES.items()
+}
 FLIP = np.diag([1.0, 1, -1, -1]).tolist()
 POLYNOMIAL = {"functions": "polynomial", "degree": 3, "depth": 1}
 
 
-def small():
-    """By name: an architecture and arguments."""
-    for name, architecture in ARCHITECTURES.items():
-        declared = arguments_of(architecture)
-        sizes = {key: value for key, value in SMALL.items() if key in declared}
-        yield name, (name, {"dim": 4, **sizes, **needed(name)})
-
-
 MODELS = {
-    **dict(small()),
+    **{name: (name, arguments) for name, arguments in SMALL.items()},
     "reversible": ("vpff", {"dim": 4, "reversing_symmetries": [FLIP], **POLYNOMIAL}),
     "reversible windows": ("vpt", {"dim": 3, "reversing_symmetries": SIGN_FLIPS, "depth": 1}),
     "reversible form": ("spff", {"dim": 4, "reversing_symmetries": [FLIP], "width": 4}),
@@ -103,11 +99,3 @@ def test_what_models_become_stays_on_the_device(device):
     model = ARCHITECTURES["vpt"](dim=3, functions="polynomial", degree=3, depth=2).to(device)
     larger = prolong(model, depth=3, degree=4)
     assert_same(larger(x.to(device)), copy.deepcopy(larger).cpu()(x), device)
-
-
-@pytest.mark.parametrize("name", ["cuda:99", "abacus", "auto"])
-def test_devices_that_are_not_there(name, tmp_path):
-    vp.save(ARCHITECTURES["vpff"](dim=2), tmp_path / "model.safetensors")
-    message = f"^device = {name}: PyTorch has no such device here; there is cpu"
-    with pytest.raises(InputError, match=message):
-        vp.load(tmp_path / "model.safetensors", device=name)

@@ -20,7 +20,6 @@ from vpintegrator.compiled.program import CALLED, Program, expression
 from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph, adjoints
 from vpintegrator.compiled.tracing import LARGEST, Trace
 
-LANES = 16  # two vectors of the widest: one is worked on while the other waits
 _LIBRARY = {"magnitude": "fabs", "power": "pow", "angle": "atan2"}  # names in <math.h>
 
 
@@ -88,33 +87,6 @@ class CProgram(Program):
         return literal(value, self._real)
 
 
-class LanesProgram(CProgram):
-    """C program for ``LANES`` trajectories at once, with adjacent numbers in each slot.
-
-    A part is a loop over them, of a fixed length and without branches, of which compilers make
-    vectors.
-    """
-
-    def reference(self, n: int) -> str:
-        return _in_lane(super().reference(n))
-
-    def _write_part(self, *arguments: Any) -> None:
-        first = len(self.parts)
-        super()._write_part(*arguments)
-        for k in range(first, len(self.parts)):
-            head, _, body = self.parts[k].removesuffix("\n}").partition("\n")
-            loop = f"    for (l = 0; l < {LANES}; l++) {{\n{_in_lane(body)}\n    }}"
-            self.parts[k] = f"{self._prefix.upper()}_WIDEST\n{head}\n    int l;\n{loop}\n}}"
-
-    def _applied(self, function: str, first: int, count: int) -> str:
-        return super()._applied(function, LANES * first, LANES * count)
-
-
-def _in_lane(text: str) -> str:
-    """Replace the slots of one trajectory by those of a lane."""
-    return re.sub(r"v\[(\d+)\]", lambda slot: f"v[l + {LANES * int(slot[1])}]", text)
-
-
 def literal(value: float, real: str) -> str:
     """Return a number in C with all digits."""
     with np.errstate(over="ignore"):
@@ -150,7 +122,7 @@ def sections(name: str) -> dict[str, Template]:
     }
 
 
-def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = False) -> str:
+def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
     """Return the C source of the functions named.
 
     Parameters
@@ -161,8 +133,6 @@ def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = 
         ``double`` or ``float``.
     prefix
         Prefix of all names.
-    widest
-        Whether to define the macro ``PREFIX_WIDEST`` even if no function here needs it.
     """
     names, about = set(used), _format(real) | {"p": prefix, "P": prefix.upper()}
     own = [name for name in _OWN[real] if name in names]
@@ -190,9 +160,8 @@ def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = 
 
     found = [filled(name) for name in _OF_NUMBERS if name in names]
     found += map(library, others)
-    if own or widest:
-        found.append(filled("widest"))
     if own:
+        found.append(filled("widest"))
         plain, better = ("\n\n".join(each) for each in (map(library, own), written()))
         found.append(f"{filled('plain')}\n{plain}\n#else\n{better}\n#endif")
     return "\n\n".join(found)
@@ -260,7 +229,6 @@ def write_c(
     model: Model,
     prefix: str = "vp",
     jacobian: bool = False,
-    many: bool = False,
     about: Sequence[str] = (),
 ) -> CSource:
     """Write a model as C, in the data type of the model.
@@ -273,8 +241,6 @@ def write_c(
         Prefix of the names of all functions.
     jacobian
         Whether there is a function for derivatives, too.
-    many
-        Whether there is one for many trajectories.
     about
         Facts for the comment at the beginning.
 
@@ -296,41 +262,27 @@ def write_c(
     def filled(section: str, **more: Any) -> str:
         return sections("interface.h")[section].substitute(sizes, **more)
 
-    def moved(lanes: int, indent: str) -> str:
-        move = f"memmove(v, v + {lanes * count}, {lanes * kept} * sizeof *v);"
-        return f"\n{indent}{move}" * bool(kept)
-
-    def program(kind: type[CProgram], part: str, ends: Sequence[int]) -> CProgram:
+    def program(part: str, ends: Sequence[int]) -> CProgram:
         given = {n: i for i, n in enumerate(inputs)}
-        return kind(graph, ends, given, real=real, prefix=prefix, part=part)
+        return CProgram(graph, ends, given, real=real, prefix=prefix, part=part)
 
-    step = program(CProgram, "part", outputs)
+    step = program("part", outputs)
     programs, named = [step], [""]
+    moved = f"\n        memmove(v, v + {count}, {kept} * sizeof *v);" * bool(kept)
     frame = [
         _map(step, f"{prefix}_map", real, {"next": outputs}),
-        filled("frame", moved=moved(1, " " * 8), slots=step.slots),
+        filled("frame", moved=moved, slots=step.slots),
     ]
     if jacobian:
         one = graph.constant(1.0)
         entries = [entry for n in outputs for entry in adjoints(graph, [(n, one)], inputs)]
-        slopes = program(CProgram, "derivative", [*outputs, *entries])
+        slopes = program("derivative", [*outputs, *entries])
         if slopes.operations > LARGEST:
             raise NotCompilable(f"its derivatives need more than {LARGEST:,} operations on numbers")
         arrays = {"next": outputs, "jacobian": entries}
         frame.append(_map(slopes, f"{prefix}_derivatives", real, arrays))
         frame.append(filled("jacobian", slots=slopes.slots))
         programs, named = [*programs, slopes], [*named, " jacobian"]
-    if many:
-        lanes = program(LanesProgram, "lanes", outputs)
-        values = [f"next[l + {LANES * i}] = {lanes.reference(n)};" for i, n in enumerate(outputs)]
-        lines = {
-            "steps": "\n".join(f"    {call}" for call in lanes.calls),
-            "filled": "\n".join(f"        {value}" for value in values),
-            "moved": moved(LANES, " " * 12),
-        }
-        numbers = {"slots": LANES * lanes.slots, "wide": LANES * count, "old": LANES * kept}
-        frame.append(filled("many", lanes=LANES, **lines, **numbers))
-        programs, named = [*programs, lanes], [*named, " many"]
     declared = "\n".join(filled(f"declared{name}") for name in named)
     declared = (
         f'#ifdef __cplusplus\nextern "C" {{\n#endif\n\n{declared}\n\n#ifdef __cplusplus\n}}\n#endif'
@@ -340,7 +292,7 @@ def write_c(
         _comment(about, map(filled, usage)),
         "#include <math.h>\n#include <string.h>",
         declared,
-        write_functions({name for each in programs for name in each.used}, real, prefix, many),
+        write_functions({name for each in programs for name in each.used}, real, prefix),
         *(part for each in programs for part in each.parts),
         *frame,
     )

@@ -68,7 +68,6 @@ def export(
     dtype: str | None = None,
     name: str = "vp",
     jacobian: bool = False,
-    many: bool = False,
     header: str | os.PathLike[str] | None = None,
     verify: bool = True,
     overwrite: bool = False,
@@ -91,9 +90,6 @@ def export(
         Prefix of the names of the functions: ``vp_step``.
     jacobian
         Whether the file has ``vp_step_jacobian``, a step and its derivatives, too.
-    many
-        Whether the file has ``vp_rollout_many``, which steps many trajectories side by side in
-        vectors, too.
     header
         Second file to write, with the declarations of the functions.
     verify
@@ -134,14 +130,14 @@ def export(
     model = model if dtype is None else model.to(getattr(torch, dtype))
     note = "" if verify else "it was not asked for"
     try:
-        source = write_c(model, name, jacobian, many, described(model))
+        source = write_c(model, name, jacobian, described(model))
         if verify:
             try:
                 library = CLibrary(source, model)
             except NotCompilable as reason:
                 note = str(reason)
             else:
-                library.verify(model, jacobian, many)
+                library.verify(model, jacobian)
     except NotCompilable as reason:
         raise InputError(f"{model.name or 'the model'} cannot be exported: {reason}") from None
     for file, text in ((path, source.text), (header, source.header)):
@@ -172,11 +168,6 @@ class CLibrary:
     model
         Model that was exported.
 
-    Attributes
-    ----------
-    together
-        Whether trajectories are stepped by the function for many of them.
-
     Raises
     ------
     NotCompilable
@@ -185,37 +176,30 @@ class CLibrary:
 
     def __init__(self, source: CSource, model: Model) -> None:
         self._sizes = model.prediction_window, model.dim, model.window, model.dim
-        self.dtype = model.scale.numpy().dtype.type
+        self._dtype = model.scale.numpy().dtype.type
         self._library, self._prefix = Compilation([source.text]).library(), source.prefix
-        self.together = False
 
     def predict(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
         """Iterate the map, as ``CompiledModel.predict`` does."""
         new, dim, *_ = self._sizes
-        windows = np.array(windows, dtype=self.dtype, order="C")
-        states = np.empty((len(windows), calls * new, dim), dtype=self.dtype)
-        if self.together:
-            counts = ctypes.c_long(len(windows)), ctypes.c_long(calls)
-            self._function("rollout_many")(pointer(windows), pointer(states), *counts)
-        else:
-            for window, predicted in zip(windows, states, strict=True):
-                arrays = pointer(window), pointer(predicted)
-                self._function("rollout")(*arrays, ctypes.c_long(calls))
+        windows = np.array(windows, dtype=self._dtype, order="C")
+        states = np.empty((len(windows), calls * new, dim), dtype=self._dtype)
+        function = getattr(self._library, f"{self._prefix}_rollout")
+        for arrays in zip(windows, states, strict=True):
+            function(*map(pointer, arrays), ctypes.c_long(calls))
         return states, windows
 
     def jacobian(self, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return new states of windows (trajectory, window, dim), and their derivatives."""
-        windows = np.array(windows, dtype=self.dtype, order="C")
-        states = np.empty((len(windows), *self._sizes[:2]), dtype=self.dtype)
-        derivatives = np.empty((len(windows), *self._sizes), dtype=self.dtype)
-        for each in zip(windows, states, derivatives, strict=True):
-            self._function("step_jacobian")(*map(pointer, each))
+        windows = np.array(windows, dtype=self._dtype, order="C")
+        states = np.empty((len(windows), *self._sizes[:2]), dtype=self._dtype)
+        derivatives = np.empty((len(windows), *self._sizes), dtype=self._dtype)
+        function = getattr(self._library, f"{self._prefix}_step_jacobian")
+        for arrays in zip(windows, states, derivatives, strict=True):
+            function(*map(pointer, arrays))
         return states, derivatives
 
-    def _function(self, name: str) -> Any:
-        return getattr(self._library, f"{self._prefix}_{name}")
-
-    def verify(self, model: Model, jacobian: bool, many: bool, count: int = 3) -> None:
+    def verify(self, model: Model, jacobian: bool, count: int = 3) -> None:
         """Compare all functions with PyTorch at random windows, derivatives at ``count`` of them.
 
         Raises
@@ -223,8 +207,7 @@ class CLibrary:
         NotCompilable
             If they differ by more than rounding.
         """
-        for self.together in {False, many}:
-            verify_model(self, model)
+        verify_model(self, model)
         if not jacobian:
             return
         states = np.random.default_rng(2).normal(size=(count, model.window, model.dim))
@@ -233,7 +216,7 @@ class CLibrary:
             expected = torch.func.vmap(torch.func.jacrev(model.predict))(windows).numpy()
         error = np.abs(self.jacobian(windows.numpy())[1] - expected).max(initial=0.0)
         size = np.abs(expected).max(initial=1.0)
-        if not error <= np.sqrt(np.finfo(self.dtype).eps) * size:
+        if not error <= np.sqrt(np.finfo(self._dtype).eps) * size:
             raise NotCompilable(f"its derivatives differ from PyTorch's by {error:.1e}")
 
 

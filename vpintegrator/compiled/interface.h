@@ -11,9 +11,6 @@ void ${p}_rollout(${real} *window, ${real} *states, long calls);
 //// declared jacobian
 void ${p}_step_jacobian(const ${real} *window, ${real} *next, ${real} *jacobian);
 
-//// declared many
-void ${p}_rollout_many(${real} *windows, ${real} *states, long trajectories, long calls);
-
 //// frame
 int ${p}_dim(void) { return ${dim}; }
 
@@ -42,41 +39,6 @@ void ${p}_rollout(${real} *window, ${real} *states, long calls)
     memcpy(window, v, ${inputs} * sizeof *v);
 }
 
-// lanes of the last block without a trajectory repeat its first trajectory
-//// many
-static void ${p}_map_many(${real} *v, ${real} *next)
-{
-    int l;
-${steps}
-    for (l = 0; l < ${lanes}; l++) {
-${filled}
-    }
-}
-
-void ${p}_rollout_many(${real} *windows, ${real} *states, long trajectories, long calls)
-{
-    ${real} v[${slots}] = {0}, y[${wide}];
-    long first, call;
-    for (first = 0; first < trajectories; first += ${lanes}) {
-        const int count = trajectories - first < ${lanes} ? (int)(trajectories - first) : ${lanes};
-        ${real} *window = windows + first * ${inputs};
-        int i, l;
-        for (l = 0; l < ${lanes}; l++)
-            for (i = 0; i < ${inputs}; i++)
-                v[i * ${lanes} + l] = window[(l < count ? l : 0) * ${inputs} + i];
-        for (call = 0; call < calls; call++) {
-            ${p}_map_many(v, y);${moved}
-            memcpy(v + ${old}, y, sizeof y);
-            if (!states) continue;
-            for (l = 0; l < count; l++)
-                for (i = 0; i < ${outputs}; i++)
-                    states[((first + l) * calls + call) * ${outputs} + i] = y[i * ${lanes} + l];
-        }
-        for (l = 0; l < count; l++)
-            for (i = 0; i < ${inputs}; i++) window[l * ${inputs} + i] = v[i * ${lanes} + l];
-    }
-}
-
 //// jacobian
 void ${p}_step_jacobian(const ${real} *window, ${real} *next, ${real} *jacobian)
 {
@@ -93,9 +55,6 @@ ${p}_rollout(window, states, calls): so many steps, one from the other. states[$
 
 //// usage jacobian
 ${p}_step_jacobian(window, next, jacobian): also the derivatives, jacobian[${inputs}*i + j] that of next[i] by window[j].
-
-//// usage many
-${p}_rollout_many(windows, states, trajectories, calls): the same of many trajectories, one after another in windows[trajectories][${inputs}] and states[trajectories][${outputs}*calls], several times faster than one by one.
 
 //// usage compiler
 Nothing is kept between calls: threads may call all of it at the same time. Compile with -O2 or more, with -march=native for the machine at hand, and without -ffast-math, which changes results.
