@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.dynamics.typeset import (
-    divergence_unicode,
-    equations_latex,
-    equations_unicode,
-)
+from vpintegrator.dynamics.typeset import divergence_unicode, equations_latex, equations_unicode
 from vpintegrator.errors import InputError
 
 KICKED = """
@@ -47,7 +43,6 @@ invariants = { radius = "x**2 + y**2" }
 x = "x*cos(a) - y*sin(a)"
 y = "x*sin(a) + y*cos(a)"
 """
-DAMPED = 'state = ["q", "p"]\nmap = { q = "q + p/2", p = "p + sin(q) + 0.1*p" }\n'
 RING = """
 title = "Ring of coupled standard maps"
 state = { q = "n", p = "n" }
@@ -89,9 +84,6 @@ def test_what_a_map_is():
     assert vp.load_system(RING).is_canonical  # found, where nothing is claimed
     again = pickle.loads(pickle.dumps(system))
     assert np.array_equal(again.map(np.ones(2)), system.map(np.ones(2)))
-    flow = vp.load_system("pendulum")
-    assert flow.is_canonical and not flow.is_discrete
-    assert not vp.load_system("rigid-body").is_canonical
 
 
 @given(st.integers(0, 10**6), st.floats(-3, 3))
@@ -111,7 +103,7 @@ def test_the_derivative_is_that_of_the_map(seed, strength):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (DAMPED + "symplectic = true", "symplectic: that the form"),
+        ('state = ["q", "p"]\nsymplectic = true\nmap = { q = "2*q" }', "that the form dq dp is"),
         (KICKED.replace("symplectic = true", "symplectic = 1"), "expected true or false"),
         (KICKED + "step = 0.1", r"\[defaults\] step: a step of a map is one iteration"),
         ('time = "t"\n' + KICKED, "'time' goes with hamiltonian"),
@@ -126,14 +118,9 @@ def test_what_does_not_hold_is_refused(text, message):
 
 def test_what_needs_a_vector_field_refuses_in_a_sentence():
     system = vp.load_system(KICKED)
-    for call in (
-        lambda: system.vector_field(np.ones(2)),
-        lambda: system.jacobian(np.ones(2)),
-        lambda: system.divergence(np.ones(2)),
-        lambda: vp.integrate(system, "rk4", np.ones((1, 2)), 0.1, 3),
-    ):
+    for name in ("vector_field", "jacobian", "divergence"):
         with pytest.raises(InputError, match=r"needs a vector field, but .* is a map"):
-            call()
+            getattr(system, name)(np.ones(2))
     with pytest.raises(InputError, match="is no map"):
         vp.load_system("pendulum").map(np.ones(2))
     with pytest.raises(InputError, match="has 2 components"):

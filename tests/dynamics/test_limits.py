@@ -42,35 +42,26 @@ def test_formulas_that_look_bad_and_are_not(expression):
 
 
 @pytest.mark.parametrize(
-    ("expression", "message"),
-    [
-        ("sum(x for i in range(1000000000))", "column 1: .*more than 300000"),
-        ("sum(sqrt(i + 2) for i in range(100000))*x", "more than 300000"),
-        ("9**999*9**999", "column 1: this constant is too large"),
-        ("9" * 15_000, "column 15001: '9999.* is not a valid expression"),
-        ("tan(pi/2)", "column 1: this constant is too large, or no real number"),
-    ],
-)
-def test_formulas_that_are_refused(expression, message):
-    with pytest.raises(InputError, match=message) as caught:
-        load_system(field(expression))
-    assert len(str(caught.value)) < 400
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
+        (field("sum(x for i in range(1000000000))"), "column 1: .*more than 300000"),
+        (field("sum(sqrt(i + 2) for i in range(100000))*x"), "more than 300000"),
+        (field("9**999*9**999"), "column 1: this constant is too large"),
+        (field("9" * 15_000), "column 15001: '9999.* is not a valid expression"),
+        (field("tan(pi/2)"), "column 1: this constant is too large, or no real number"),
         ("state = {q = 4096, p = 4096}\nhamiltonian = 'q[0]'", "more than 4096 components"),
         ("x = 1\n" * 200_000, f"more than the {MAXIMUM_SIZE} of a description"),
         ("a = " + "[" * 50_000, "nested too deeply"),
         ('"' + "a" * 50_000 + '" = 1', "unknown key"),
         (field("y", f"[parameters]\n{'a' * 200} = 1"), "at most 100 characters"),
+        ('title = "a\\u001b[31mb"\n' + field("y"), "which terminals obey"),
+        (field("y", '[invariants]\n"a\\u202eb" = 0'), "which terminals obey"),
     ],
 )
 def test_files_that_are_refused(text, message):
     with pytest.raises(InputError, match=message) as caught:
         load_system(text + "\n")
-    assert len(str(caught.value)) < 2000
+    assert len(str(caught.value)) < 2000 and str(caught.value).isprintable()
 
 
 def test_a_recipe_is_read_with_the_same_limits():
@@ -78,23 +69,13 @@ def test_a_recipe_is_read_with_the_same_limits():
         load_recipe(".".join("a" * 50_000) + " = 1\n")
 
 
-@pytest.mark.parametrize("mark", ["\\u001b[31m", "\\u202e"])
-def test_what_a_terminal_obeys_is_no_part_of_a_title_or_name(mark):
-    for text in (f'title = "a{mark}b"\n' + field("y"), field("y", f'[invariants]\n"a{mark}b" = 0')):
-        with pytest.raises(InputError, match="which terminals obey") as caught:
-            load_system(text)
-        assert str(caught.value).isprintable()
+def test_a_description_has_lines():
     text = 'description = """Two\nlines\tof Fermi–Pasta and 李"""\n' + field("y")
     assert load_system(text).description.startswith("Two\nlines")
 
 
 @pytest.mark.parametrize(
-    ("title", "name"),
-    [
-        ("../../etc/passwd", "etc-passwd"),
-        ("C:\\\\x", "c-x"),
-        ("..", "system"),
-    ],
+    ("title", "name"), [("../../etc/passwd", "etc-passwd"), ("C:\\\\x", "c-x"), ("..", "system")]
 )
 def test_a_name_made_of_a_title_leads_to_no_other_folder(title, name):
     assert load_system(f'title = "{title}"\n' + field("y")).name == name
@@ -119,14 +100,13 @@ def test_initial_conditions_that_are_refused(table):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("name", "value", "message"),
     [
-        ({"initial": np.ones((2, 3)) * 1j}, "array of numbers"),
-        ({"times": [0, np.nan]}, "must be finite and increase"),
-        ({"atol": np.inf}, "limit of double precision"),
+        ("initial", np.ones((2, 3)) * 1j, "array of numbers"),
+        ("times", [0, np.nan], "must be finite and increase"),
+        ("atol", np.inf, "limit of double precision"),
     ],
 )
-def test_solve_is_told_what_it_cannot_do(arguments, message):
-    values = {"initial": np.ones((2, 3)), "times": [0.0, 1.0], **arguments}
+def test_solve_is_told_what_it_cannot_do(name, value, message):
     with pytest.raises(InputError, match=message):
-        solve(BODY, **values)
+        solve(BODY, **{"initial": np.ones((2, 3)), "times": [0.0, 1.0], name: value})

@@ -30,24 +30,18 @@ high = ["a", "b", "{}*c", "0"]
 step = 2.0
 steps = 20
 """
-DUFFING = """
-title = "Duffing oscillator of size a"
+FORCED = """
+title = "Forced Duffing oscillator of size a"
 state = ["q", "p"]
-hamiltonian = "p**2/2 + q**2/2 + q**4/(4*a**2)"
-[parameters]
-a = 1.0
-[[reversing_symmetry]]
-p = "-p"
+hamiltonian = "p**2/2 + q**2/2 + q**4/(4*a**2) - 0.3*a*q*cos(t)"
+time = "t"
+period = "2*pi"
 [initial_conditions]
 distribution = "uniform"
 low = "-a"
 high = "a"
-[defaults]
-step = 2.0
-steps = 20
+[parameters]
 """
-REVERSING = '[[reversing_symmetry]]\np = "-p"\n'
-PERIOD = 'time = "t"\nperiod = "2*pi"\n[parameters]'
 TIMES = 2.0 * np.arange(5)
 UNIT = np.random.default_rng(0).uniform(-1, 1, (3, 4)) * [1, 1, 1, 0]
 SIZES = st.lists(st.floats(-30, 30).map(lambda k: 10.0**k), min_size=4, max_size=4)
@@ -58,44 +52,31 @@ def field(sizes, constant=1.0):
     return vp.System(FIELD.format(*sizes, constant, constant), "sizes")
 
 
-def relative_states(sizes, solver):
-    """Return states over their sizes, of the system with these sizes and of that with sizes 1."""
-    unit = [1.0] * 4
-    return [solver(field(each), UNIT * each) / each for each in (np.array(sizes), np.array(unit))]
-
-
 @given(SIZES)
 @example(EXTREME)
 @settings(max_examples=5)
-def test_states_and_references_are_those_of_unit_size(sizes):
+def test_solutions_are_those_of_unit_size(sizes):
+    ones = np.ones(4)
+
+    def states(solver, *options):
+        """Return states over their sizes, of systems of these sizes and of unit sizes."""
+        pairs = ((field(each), UNIT * each, each) for each in (np.array(sizes), ones))
+        return [solver(system, start, *options) / each for system, start, each in pairs]
+
     for method in ("DOP853", "RK45"):
-        states, unit = relative_states(
-            sizes, lambda s, z, method=method: vp.solve(s, z, TIMES, method, 1e-11, 1e-11)
-        )
-        assert np.abs(states - unit).max() < 1e-10
-    exact = [
-        vp.rollout.solve_reference(field(each), UNIT * each, TIMES) for each in (sizes, np.ones(4))
-    ]
-    assert np.abs(exact[0].states / sizes - exact[1].states).max() < 1e-10
-    assert exact[0].error == pytest.approx(exact[1].error, rel=0.2, abs=1e-13)
-
-
-@given(SIZES)
-@example(EXTREME)
-@settings(max_examples=4)
-def test_solvers_of_the_table_are_those_of_unit_size(sizes):
+        found, unit = states(lambda s, z, name: vp.solve(s, z, TIMES, name, 1e-11, 1e-11), method)
+        assert np.abs(found - unit).max() < 1e-10
     for method in ("rk45", "dop853"):
-        states, unit = relative_states(
-            sizes, lambda s, z, method=method: vp.integrate(s, method, z, 2.0, 4)
-        )
-        assert np.abs(states - unit).max() < 1e-10
+        found, unit = states(lambda s, z, name: vp.integrate(s, name, z, 2.0, 4), method)
+        assert np.abs(found - unit).max() < 1e-10
     # their choice of orders turns with the rounding, so that they agree to their tolerance
-    exact = vp.solve(field(np.ones(4)), UNIT, TIMES)
+    exact = vp.solve(field(ones), UNIT, TIMES)
     for method in ("radau", "lsoda"):
-        states, unit = relative_states(
-            sizes, lambda s, z, method=method: vp.integrate(s, method, z, 2.0, 4)
-        )
-        assert np.abs(states - exact).max() < 10 * np.abs(unit - exact).max() < 1e-2
+        found, unit = states(lambda s, z, name: vp.integrate(s, name, z, 2.0, 4), method)
+        assert np.abs(found - exact).max() < 10 * np.abs(unit - exact).max() < 1e-2
+    one, other = (vp.rollout.solve_reference(field(s), UNIT * s, TIMES) for s in (sizes, ones))
+    assert np.abs(one.states / sizes - other.states).max() < 1e-10
+    assert one.error == pytest.approx(other.error, rel=0.2, abs=1e-13)
 
 
 @given(SIZES)
@@ -118,9 +99,7 @@ def test_varied_steps_and_parameters(sizes):
 @settings(max_examples=5)
 def test_returns_to_a_section(exponent):
     def images(a):
-        forced = DUFFING.replace("q**4/(4*a**2)", "q**4/(4*a**2) - 0.3*a*q*cos(t)")
-        forced = forced.replace("[parameters]", PERIOD).replace("a = 1.0", f"a = {a!r}")
-        returns = vp.return_map(vp.System(forced.replace(REVERSING, ""), "forced"), "t = 0")
+        returns = vp.return_map(vp.System(f"{FORCED}a = {a!r}", "forced"), "t = 0")
         return vp.solve(returns, UNIT[:, :2] * a, np.arange(3)) / a
 
     assert np.abs(images(10.0**exponent) - images(1.0)).max() < 1e-10
@@ -145,9 +124,7 @@ def test_components_that_stay_zero_or_constant(constant):
 def test_a_start_from_rest():
     """All is zero at first, and the sizes are those that the force gives."""
     pushed = vp.System(
-        'title = "Pushed"\ntime = "t"\nstate = ["q", "p"]\nhamiltonian = '
-        '"p**2/2 + q**2/2 - 1e-9*q*sin(2*t)"\n',
-        "pushed",
+        'time = "t"\nstate = ["q", "p"]\nhamiltonian = "p**2/2 + q**2/2 - 1e-9*q*sin(2*t)"\n'
     )
     exact = 1e-9 * (2 * np.sin(TIMES) - np.sin(2 * TIMES)) / 3
     states = vp.solve(pushed, np.zeros((1, 3)), TIMES)
@@ -157,9 +134,8 @@ def test_a_start_from_rest():
 def test_a_component_of_rounding_errors_keeps_no_solver_from_its_steps():
     """The difference of two equal oscillators is zero but for the rounding of its terms."""
     system = vp.System(
-        'title = "Equal oscillators"\nstate = ["x", "y", "e"]\n[vector_field]\nx = "y"\n'
-        'y = "-x"\ne = "(x + 0.1)**3 - x**3 - 0.3*x**2 - 0.03*x - 0.001"\n',
-        "equal",
+        'state = ["x", "y", "e"]\n[vector_field]\nx = "y"\ny = "-x"\n'
+        'e = "(x + 0.1)**3 - x**3 - 0.3*x**2 - 0.03*x - 0.001"\n'
     )
     states = vp.solve(system, np.array([[1.0, 0.0, 0.0]]), TIMES)
     assert np.abs(states[0, :, 0] - np.cos(TIMES)).max() < 1e-10
