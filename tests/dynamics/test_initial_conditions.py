@@ -68,7 +68,7 @@ def test_energy_shell():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "is none of points, curves"),
+        ({}, "must be one of points, curves"),
         ({"distribution": "uniform", "low": 0}, "needs high"),
         ({"distribution": "uniform", "low": "z1", "high": 1}, "unknown name 'z1'"),
         ({"distribution": "normal", "sigma": 1}, "unknown key 'sigma'"),

@@ -108,12 +108,12 @@ def without_broken_structure(dataset: Dataset | str | os.PathLike[str]) -> Datas
     states = states[np.isfinite(states).all(axis=1)]
     chosen = np.random.default_rng(0).choice(len(states), min(len(states), _JUDGED), replace=False)
     accuracy = max(dataset.accuracy.get("estimated_error", 0.0), _ACCURACY)
-    system, broken = dataset.system.holding_at(states[chosen], accuracy)
-    if not broken:
+    system = dataset.system.holding_at(states[chosen], accuracy)
+    if system is dataset.system:
         return dataset
     warnings.warn(
         f"{dataset.path}: the training states do not have structure of {system.name}, which the "
-        f"models leave out: {'; '.join(broken)}",
+        f"models leave out: {'; '.join(system.definition.broken)}",
         stacklevel=2,
     )
     return dataset.attached(system)

@@ -7,6 +7,7 @@ import pickle
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,9 @@ import numpy as np
 from vpintegrator.arguments import of_kind, one_of, real_array, whole
 from vpintegrator.dynamics.claims import Claim, ClaimTrial, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
-from vpintegrator.dynamics.definition import read_definition
-from vpintegrator.dynamics.equations import Equations, as_given, float_array, is_tensor
+from vpintegrator.dynamics.equations import as_given, float_array, is_tensor
 from vpintegrator.dynamics.expressions import TooLong
+from vpintegrator.dynamics.properties import Definition
 from vpintegrator.dynamics.python_functions import (
     EXACT,
     BatchFunction,
@@ -40,8 +41,7 @@ _AGREEMENT = 1e-11  # relative difference of a function from its formulas
 _VALUES = 8192  # components of states for checks of called functions, but for a few states
 _TIME_SPAN = 10.0  # range of times for checks
 _LONGEST_DESCRIPTION = 2000
-_KEYS = {"symplectic": "symplectic", "volume": "divergence_free"}
-_CLAIMS = {"invariants", "reversing_symmetry", "periodic", *_KEYS.values()}
+_CLAIMS = {"invariants", "reversing_symmetry", "periodic", "symplectic", "divergence_free"}
 
 
 @dataclass
@@ -88,51 +88,54 @@ class GivenFunction:
         self.parameters = plain_value(_named("parameters", self.parameters), "parameters")
         self.call = self.energy = None
         if self.function is not None:
-            kind, what = ("map", "turn") if self.is_map else ("field", "f")
-            self.call = read_call(self.function, what, self.parameters, self.halves, kind)
+            self.call = self._read(
+                self.function, *(("turn", "map") if self.is_map else ("f", "field"))
+            )
         if self.hamiltonian is not None:
-            self.energy = self._scalar(self.hamiltonian, "hamiltonian")
+            self.energy = self._read(self.hamiltonian, "hamiltonian")
         named = _named("invariants", self.invariants)
-        self.scalars = {str(k): self._scalar(f, f"invariants, {k}") for k, f in named.items()}
+        self.scalars = {str(k): self._read(f, f"invariants, {k}") for k, f in named.items()}
         if self.structure is not None:
             one_of("structure", self.structure, FORMS)
         own = self.hamiltonian if self.function is None else self.function
         usual = getattr(own, "__name__", type(own).__name__).replace("_", "-").strip("-<>")
         self.name = usual if self.name is None else str(self.name)
         self.source = f"function {self.name}"
-        about = inspect.getdoc(own) if inspect.isroutine(own) else None
-        self._values: dict[str, Any] = {"title": printable(self.name)}
-        if about and about.isascii():
-            self._values["description"] = printable(about, _LONGEST_DESCRIPTION)
-        self._values |= {"state": self.components, **_some("divergence_free", self.divergence_free)}
-        self._values |= {_KEYS[self.structure]: True} if self.structure in _KEYS else {}
-        if symmetries := _symmetry_tables(self.reversing_symmetries, self.components):
-            self._values["reversing_symmetry"] = symmetries
-        angles = self.periodic if self.periodic is not None else {}
+        about = (inspect.getdoc(own) if inspect.isroutine(own) else "") or ""
+        self.description = printable(about, _LONGEST_DESCRIPTION) if about.isascii() else ""
+
+    def _read(self, function: Any, what: str, kind: str = "scalar") -> PythonCall:
+        return read_call(function, what, self.parameters, self.halves, kind)
+
+    def _text(self, timed: bool = False, fixed: Sequence[str] = (), **keys: Any) -> str:
+        """Return a system file with formulas, or other keys in their place."""
+        angles = {} if self.periodic is None else self.periodic
         if not isinstance(angles, Mapping):
             names = [angles] if isinstance(angles, str) else angles
             of_kind("periodic", names, (list, tuple), "periods by names of components, or names")
             angles = {str(name): "2*pi" for name in names}
-        self._tables: dict[str, Any] = {
-            "periodic": plain_value(angles, "periodic"),
+        step = 1.0 if self.is_map and "measured" in keys else self.step
+        entries: dict[str, Any] = {
+            "title": printable(self.name),
+            "description": self.description or None,
+            "state": self.components,
+            "time": _TIME if timed else None,
+            "period": self.period if timed else None,
+            "divergence_free": True if self.structure == "volume" else self.divergence_free,
+            "symplectic": True if self.structure == "symplectic" else None,
+            "reversing_symmetry": _symmetry_tables(self.reversing_symmetries, self.components),
+            "parameters": {k: v for k, v in self.parameters.items() if k not in fixed},
+            "periodic": angles,
             "initial_conditions": _initial_table(self.sample),
-            "defaults": _some("step", self.step),
+            "defaults": {} if step is None else {"step": step},
         }
+        entries = {k: plain_value(v, k) for k, v in (entries | keys).items() if v is not None}
+        tables = {key: entry for key, entry in entries.items() if isinstance(entry, Mapping)}
+        return toml_text({k: v for k, v in entries.items() if k not in tables}, tables)
 
-    def _scalar(self, function: Any, what: str) -> PythonCall:
-        return read_call(function, what, self.parameters, self.halves, "scalar")
-
-    def _text(self, keys: Mapping[str, Any], timed: bool = False, fixed: Sequence[str] = ()) -> str:
-        """Return a system file with formulas, or keys in their place."""
-        values = {k: v for k, v in keys.items() if not isinstance(v, Mapping)}
-        if timed:
-            values["time"] = _TIME
-            values |= _some("period", self.period)
-        tables = {k: v for k, v in keys.items() if isinstance(v, Mapping)}
-        parameters = {k: v for k, v in self.parameters.items() if k not in fixed}
-        return toml_text(
-            self._values | values, {"parameters": parameters, **tables, **self._tables}
-        )
+    def _measured(self, timed: bool = False) -> System:
+        """Return a system of the same states without equations."""
+        return System(self._text(timed, measured=True), self.name, source=self.source)
 
     def system(self) -> System:
         """Return the system or map of the function, with its claims checked."""
@@ -156,15 +159,14 @@ class GivenFunction:
         own = (self.call, len(self.components)) if self.energy is None else (self.energy, 1)
         calls: Any = [own, *((call, 1) for call in self.scalars.values())]
         texts, timed = record(calls, self.components, _TIME, self.parameters, fixed)
-        # constants of Python functions are rounded, and declared properties hold to that
-        keys: dict[str, Any] = {"rounded": True}
         if self.energy is not None:
-            keys["hamiltonian"] = texts.pop(0)
+            keys: dict[str, Any] = {"hamiltonian": texts.pop(0)}
         else:
             rates = {name: texts.pop(0) for name in self.components}
-            keys["map" if self.is_map else "vector_field"] = rates
+            keys = {"map" if self.is_map else "vector_field": rates}
         keys["invariants"] = dict(zip(self.scalars, texts, strict=True))
-        text = self._text(keys, timed, fixed)
+        # constants of Python functions are rounded, and declared properties hold to that
+        text = self._text(timed, fixed, rounded=True, **keys)
         table = {k: v for k, v in tomllib.loads(text).items() if k not in _CLAIMS}
         try:  # the formulas of a function may be longer than those of files
             read_equations(table, self.source, {})
@@ -175,18 +177,18 @@ class GivenFunction:
             self._compare(system, self.call)
         return system
 
-    def _sample(self) -> np.ndarray:
-        """Return points (point, dim + 1) of the sampling domain: states and times."""
-        domain = System(self._text({"measured": True}), self.name, source=self.source)
+    def _sample(self) -> tuple[np.ndarray, Definition]:
+        """Return points (point, dim + 1) of the sampling domain, states and times, and this."""
+        domain = self._measured()
         count = int(np.clip(_VALUES // domain.dim, MOST_STATES // 8, MOST_STATES))
         states = domain_states(domain.definition, count)
         assert states is not None
-        span = 0.0 if self.is_map else _TIME_SPAN
-        return np.column_stack([states, np.linspace(0.0, span, len(states))])
+        times = np.linspace(0.0, 0.0 if self.is_map else _TIME_SPAN, len(states))
+        return np.column_stack([states, times]), domain.definition
 
     def _compare(self, system: System, call: PythonCall) -> None:
         """Compare a function with its formulas; InputError where the Hamiltonian is another's."""
-        points, dim = self._sample(), len(self.components)
+        (points, _), dim = self._sample(), len(self.components)
         function = BatchFunction(call, dim, self.parameters, points)
         with np.errstate(all="ignore"):
             found = function(points)
@@ -207,7 +209,7 @@ class GivenFunction:
 
     def _called(self, reason: str) -> System:
         """Return the system that calls the function; its text says its properties, and no code."""
-        points = self._sample()
+        points, domain = self._sample()
 
         def batch(call: PythonCall, count: int = 0) -> BatchFunction:
             return BatchFunction(call, count, self.parameters, points)
@@ -223,44 +225,6 @@ class GivenFunction:
                 )
             call = _HamiltonianField(**vars(self.energy))
         values = batch(call, len(self.components))
-        points = self._with_orbits(values, points)
-        if not len(points):
-            raise InputError(
-                f"{self.source} has no finite value at states of its sampling domain; give "
-                "sample=(low, high), a box in which it has"
-            )
-        timed = not self.is_map and _depends_on_time(values, points)
-        scalars = {name: batch(scalar) for name, scalar in self.scalars.items()}
-        if energy is not None and not timed:
-            scalars = {"energy": energy, **scalars}
-        equations, _ = read_equations(
-            tomllib.loads(self._text({"measured": True}, timed)), self.source, {}
-        )
-        trial = _CalledTrial(equations, self, values, scalars, points)
-        if energy is not None:
-            trial.check_hamiltonian(energy)
-        free, symplectic = check_claims(trial, self.source)
-        library = "autograd" if values.library == "torch" else "finite differences"
-        keys: dict[str, Any] = {"measured": True, "derivatives": library}
-        keys |= {"divergence_free": free}
-        keys |= {"symplectic": True} if symplectic or energy is not None else {}
-        if (reference := _reference_of(call.function)) is not None:
-            keys["function"] = reference
-        keys["invariants"] = {}
-        for name, scalar in scalars.items():
-            try:  # files hold invariants that are formulas
-                (text,), _ = record([(scalar.call, 1)], self.components, _TIME, self.parameters)
-            except NotTraceable:
-                continue
-            keys["invariants"][name] = text
-        if self.is_map:
-            self._tables["defaults"] = {"step": 1.0}
-        return CalledFunction(self, self._text(keys, timed), values, scalars, reason)
-
-    def _with_orbits(self, values: BatchFunction, points: np.ndarray) -> np.ndarray:
-        """Return the points at which a function is finite, and points of orbits from there."""
-        points = points[np.isfinite(values(points)).all(axis=1)]
-        definition = read_definition(self._text({"measured": True}), self.name, None, self.source)
 
         def image(states: np.ndarray) -> np.ndarray:
             return values(_points(states, None))
@@ -268,11 +232,40 @@ class GivenFunction:
         def field(components: np.ndarray) -> np.ndarray:
             return image(components.T).T
 
-        if len(points):
-            own = image if self.is_map else field
-            states = orbit_states(definition, own, points[:, :-1], is_map=self.is_map)
-            points = np.vstack([points, _points(states, None)])
-        return points[np.isfinite(values(points)).all(axis=1)]
+        points = points[np.isfinite(values(points)).all(axis=1)]
+        if not len(points):
+            raise InputError(
+                f"{self.source} has no finite value at states of its sampling domain; give "
+                "sample=(low, high), a box in which it has"
+            )
+        own = image if self.is_map else field
+        orbits = orbit_states(domain, own, points[:, :-1], is_map=self.is_map)
+        points = np.vstack([points, _points(orbits, None)])
+        points = points[np.isfinite(values(points)).all(axis=1)]
+        timed = not self.is_map and _depends_on_time(values, points)
+        scalars = {name: batch(scalar) for name, scalar in self.scalars.items()}
+        if energy is not None and not timed:
+            scalars = {"energy": energy, **scalars}
+        system = CalledFunction(self, self._text(timed, measured=True), values, scalars, reason)
+        trial = _CalledTrial(system, points)
+        if energy is not None:
+            trial.check_hamiltonian(energy)
+        free, symplectic = check_claims(trial, self.source)
+        texts = {}
+        for name, scalar in scalars.items():
+            with suppress(NotTraceable):  # files hold invariants that are formulas
+                found, _ = record([(scalar.call, 1)], self.components, _TIME, self.parameters)
+                texts[name] = found[0]
+        text = self._text(
+            timed,
+            measured=True,
+            derivatives="autograd" if values.library == "torch" else "finite differences",
+            divergence_free=free,
+            symplectic=True if symplectic or energy is not None else None,
+            function=_reference_of(call.function),
+            invariants=texts,
+        )
+        return CalledFunction(self, text, values, scalars, reason)
 
 
 class CalledFunction(System):
@@ -300,10 +293,10 @@ class CalledFunction(System):
         scalars: Mapping[str, BatchFunction],
         reason: str,
     ) -> None:
-        self.given, self.values, self._reason = given, values, reason
+        self.given, self.values, self.scalars, self._reason = given, values, scalars, reason
         super().__init__(text, given.name, source=given.source)
         for name in scalars.keys() - self.invariants.keys():
-            self.invariants[name] = partial(self._given_at, scalars[name])
+            self.invariants[name] = partial(self.at, scalars[name])
 
     @property
     def is_discrete(self) -> bool:
@@ -340,20 +333,24 @@ class CalledFunction(System):
             ) from None
         return GivenFunction.system, (self.given,)
 
-    def at(self, function: Callable[[np.ndarray], np.ndarray], state: Any) -> np.ndarray:
+    def at(self, function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
         """Return values (..., value) of a function of points at states (..., dim)."""
         array = float_array(self.checked_state(state))
         values = function(_points(array.reshape(-1, self.dim), self.explicit_time))
-        return values.reshape((*array.shape[:-1], *values.shape[1:]))
+        return as_given(values.reshape((*array.shape[:-1], *values.shape[1:])), state)
 
-    def _given_at(self, function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
-        return as_given(self.at(function, state), state)
+    def rates(self, points: np.ndarray) -> np.ndarray:
+        """Return the vector field, or the image, at points: (point, dim), 1 for the time."""
+        return np.hstack([self.values(points), np.ones((len(points), self.dim - self.phase_dim))])
+
+    def slopes(self, points: np.ndarray) -> np.ndarray:
+        """Return the Jacobian matrices at points, (point, dim, dim)."""
+        clock = np.zeros((len(points), self.dim - self.phase_dim, self.dim))
+        return np.concatenate([self.values.slopes(points)[..., : self.dim], clock], axis=1)
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
         self.require_vector_field("this")
-        values = self.at(self.values, state)
-        clock = np.ones((*values.shape[:-1], self.dim - self.phase_dim))
-        return as_given(np.concatenate([values, clock], axis=-1), state)
+        return self.at(self.rates, state)
 
     def vector_field_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
         if is_tensor(components):
@@ -374,9 +371,7 @@ class CalledFunction(System):
 
     def jacobian(self, state: Any) -> Any:
         self.require_vector_field("the Jacobian matrix")
-        slopes = self.at(self.values.slopes, state)[..., : self.dim]
-        clock = np.zeros((*slopes.shape[:-2], self.dim - self.phase_dim, self.dim))
-        return as_given(np.concatenate([slopes, clock], axis=-2), state)
+        return self.at(self.slopes, state)
 
     def jacobian_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
         if is_tensor(components) and components.requires_grad:
@@ -396,11 +391,11 @@ class CalledFunction(System):
         self.require_map()
         if is_tensor(state) and state.requires_grad:
             return self._tensor_rates(state.movedim(-1, 0)).movedim(0, -1)
-        return self._given_at(self.values, state)
+        return self.at(self.rates, state)
 
     def map_jacobian(self, state: Any, parameters: Sequence[Any] = ()) -> np.ndarray:
         self.require_map()
-        return self.at(self.values.slopes, state)[..., : self.dim]
+        return self.at(self.slopes, state)
 
     def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
         return None
@@ -411,39 +406,28 @@ class _CalledTrial(ClaimTrial):
 
     tolerance = EXACT
 
-    def __init__(
-        self,
-        equations: Equations,
-        given: GivenFunction,
-        function: BatchFunction,
-        scalars: Mapping[str, BatchFunction],
-        points: np.ndarray,
-    ) -> None:
-        self.equations, self.is_map, self.halves = equations, given.is_map, given.halves
-        self._function, self._scalars = function, scalars
-        self._source, self._dim = given.source, len(given.components)
-        self._points, self.states = points, points[:, : len(equations.symbols)]
+    def __init__(self, system: CalledFunction, points: np.ndarray) -> None:
+        self.equations, self.is_map = system.equations, system.is_discrete
+        self.halves, self._dim = system.given.halves, system.phase_dim
+        self._system, self._points, self.states = system, points, points[:, : system.dim]
         self.values = self.at(self.states)
         self.domain = self.states.min(axis=0), self.states.max(axis=0)
-        self.slope_tolerance = function.slope_tolerance
-        self.scalars = {name: partial(self._scalar, name) for name in scalars}
-
-    def _scalar(self, name: str, states: np.ndarray) -> np.ndarray:
-        return self._scalars[name](_points(states, self.equations.explicit_time))
+        self.slope_tolerance = system.values.slope_tolerance
+        self.scalars = {name: partial(system.at, f) for name, f in system.scalars.items()}
 
     def at(self, states: np.ndarray) -> np.ndarray:
-        values = self._function(_points(states, self.equations.explicit_time))
-        return np.hstack([values, np.ones((len(values), states.shape[1] - self._dim))])
+        values: np.ndarray = self._system.at(self._system.rates, states)
+        return values
 
     def rate_terms(self, name: str) -> np.ndarray:
-        slopes = self._scalars[name].sound_slopes(self._points)[:, 0]
+        slopes = self._system.scalars[name].sound_slopes(self._points)[:, 0]
         return slopes * np.column_stack([self.values[:, : self._dim], np.ones(len(slopes))])
 
     def divergence_terms(self) -> np.ndarray:
         return np.diagonal(self.derivative(), axis1=1, axis2=2)
 
     def derivative(self) -> np.ndarray:
-        return self._function.sound_slopes(self._points)[..., : self._dim]
+        return self._system.values.sound_slopes(self._points)[..., : self._dim]
 
     def check_hamiltonian(self, energy: BatchFunction) -> None:
         """Raise InputError where the vector field is not (dH/dp, -dH/dq)."""
@@ -453,9 +437,8 @@ class _CalledTrial(ClaimTrial):
         expected[:, positions] = slopes[:, momenta]
         expected[:, momenta] = -slopes[:, positions]
         defects = np.abs(values - expected).max(axis=1)
-        where = f"{self._source}, hamiltonian"
         what = "f is not (dH/dp, -dH/dq), they differ by {}"
-        sizes = 1 + np.abs(values).max(axis=1)
+        where, sizes = f"{self._system.given.source}, hamiltonian", 1 + np.abs(values).max(axis=1)
         self.require(Claim(where, what, defects, sizes, energy.slope_tolerance))
 
 
@@ -524,11 +507,6 @@ def _component_names(dim: Any, components: Any, letter: str) -> list[str]:
     return [str(name) for name in components]
 
 
-def _some(key: str, value: Any) -> dict[str, Any]:
-    """Return an entry of a file, or none for None."""
-    return {} if value is None else {key: plain_value(value, key)}
-
-
 def _named(argument: str, values: Any) -> Mapping[str, Any]:
     """Return values by name, without any for None."""
     words = "a dictionary, as in {'k': 1.0}"
@@ -545,8 +523,8 @@ def _initial_table(sample: Any) -> dict[str, Any]:
     return {"distribution": "points", "points": given}
 
 
-def _symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str, str]]:
-    """Return reversing symmetries as tables of expressions."""
+def _symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str, str]] | None:
+    """Return reversing symmetries as tables of expressions, None without any."""
     dim, tables = len(components), []
     words = f"a list of matrices ({dim}, {dim}), or of the {dim} signs on their diagonals"
     for given in of_kind("reversing_symmetries", symmetries, (list, tuple, np.ndarray), words):
@@ -560,4 +538,4 @@ def _symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[st
             if not np.array_equal(row, same):
                 images[name] = " + ".join(terms) or "0"
         tables.append(images)
-    return tables
+    return tables or None

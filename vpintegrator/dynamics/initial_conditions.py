@@ -36,8 +36,8 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import of_kind, whole
-from vpintegrator.dynamics.equations import FormulaDomain
+from vpintegrator.arguments import of_kind, one_of, whole
+from vpintegrator.dynamics.equations import FormulaDomain, stack_numpy
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
@@ -50,7 +50,7 @@ from vpintegrator.dynamics.expressions import (
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, check_table, read_components
 from vpintegrator.dynamics.section import parameter_scope
-from vpintegrator.errors import InputError, nearest
+from vpintegrator.errors import InputError
 
 _DRAWS = 100  # of a state, until it is in the domain of the equations
 _MOST_NUMBERS = 2**31  # in the initial states of one call
@@ -61,21 +61,24 @@ _MOST_PROPOSALS = 5_000_000  # unless this part of them is accepted:
 _LEAST_ACCEPTED = 1e-4
 _NUMBER = (str, int, float)
 _VECTOR = (*_NUMBER, list, Mapping)
+_BOX = {"low": _VECTOR, "high": _VECTOR}
 _KEYS: dict[str, dict[str, Any]] = {  # with kinds of their values
     "points": {"points": list},
-    "curves": {"parameter": str, **dict.fromkeys(("start", "stop", "step"), _NUMBER)},
-    "uniform": {"low": _VECTOR, "high": _VECTOR},
+    "curves": {
+        "parameter": str,
+        "start": _NUMBER,
+        "stop": _NUMBER,
+        "step": _NUMBER,
+        "curves": list,
+    },
+    "uniform": _BOX,
     "normal": {"mean": _VECTOR, "std": _VECTOR},
     "sphere": {"radius": _NUMBER, "centre": _VECTOR},
-    "energy-shell": {"energy": list, "low": _VECTOR, "high": _VECTOR, "invariant": str},
+    "energy-shell": {"energy": list, **_BOX, "invariant": str},
     "formula": {"random": Mapping, "state": Mapping},
 }
-_KEYS["curves"]["curves"] = list
 _DEFAULTS = {"mean": 0, "std": 1, "radius": 1, "centre": 0, "invariant": "energy"}
-_PAIRS = {
-    ("low", "high"): "low is above high",
-    ("mean", "std"): "std cannot be negative",
-}
+_PAIRS = {("low", "high"): "low is above high", ("mean", "std"): "std cannot be negative"}
 
 # functions of the parameters that vary, (state, name): the same numbers for all states, or
 # (state, number)
@@ -115,12 +118,8 @@ class InitialConditions:
     def __init__(self, system: SystemProperties, table: Mapping[str, Any], source: str) -> None:
         self.system, self.where = system, f"{source}, [initial_conditions]"
         of_kind(self.where, table, Mapping, "a table")
-        name, e = table.get("distribution"), system.equations
-        if not isinstance(name, str) or name not in _KEYS:
-            raise InputError(
-                f"{self.where} distribution: {name!r} is none of {', '.join(_KEYS)}"
-                f"{nearest(str(name), _KEYS)}"
-            )
+        name, e = table.get("distribution", ""), system.equations
+        one_of(f"{self.where} distribution", name, _KEYS)
         self.distribution, kinds = name, _KEYS[name]
         defaults = {key: _DEFAULTS[key] for key in kinds if key in _DEFAULTS}
         self.table: dict[str, Any] = {**defaults, **table}
@@ -137,9 +136,11 @@ class InitialConditions:
         self._scope = replace(scope, algebra=e.algebra if e.open else Algebra())
         self._start_times = self._times()
         self.corners: tuple[np.ndarray, np.ndarray] | None = None
-        result = getattr(self, f"_{name.replace('-', '_')}")()
-        self._states: np.ndarray | None = result if isinstance(result, np.ndarray) else None
-        self._draw: Draw = result
+        self._states: np.ndarray | None = None
+        if name in ("points", "curves"):
+            self._states = self._points() if name == "points" else self._curves()
+        else:
+            self._draw: Draw = getattr(self, f"_{name.replace('-', '_')}")()
         self.available = None if self._states is None else len(self._states)
 
     def sample(
@@ -160,9 +161,8 @@ class InitialConditions:
             If a list holds fewer than ``count`` states, or no state with the energy, or in the
             domain of the equations, is found.
         """
-        most = _MOST_NUMBERS // self.system.dim
-        count = self.available if count is None else count
-        count = int(whole(f"{self.where}: the number of initial states", count, 0, most))
+        count, what = self.available if count is None else count, "the number of initial states"
+        count = whole(f"{self.where}: {what}", count, 0, _MOST_NUMBERS // self.system.dim)
         parameters = np.empty((count, 0)) if parameters is None else parameters
         if self._states is None:
             return self._in_domain(generator, parameters)
@@ -239,11 +239,10 @@ class InitialConditions:
             key = f"curves, entry {number}"
             expressions = self._vector(curve if isinstance(curve, list) else [], key)
             with np.errstate(all="ignore"):
-                columns = vectorised(expressions, [symbol], "numpy")(values)
-            rows.append(np.stack([np.broadcast_to(c, values.shape) for c in columns], -1))
+                rows.append(stack_numpy(vectorised(expressions, [symbol], "numpy")(values), values))
             if not np.isfinite(rows[-1]).all():
                 raise InputError(f"{self.where} {key}: a state is not finite")
-        return np.concatenate(rows).astype(np.float64)
+        return np.concatenate(rows)
 
     def _uniform(self) -> Draw:
         box = self._vectors("low", "high")
@@ -269,11 +268,7 @@ class InitialConditions:
     def _energy_shell(self) -> Draw:
         box, name = self._vectors("low", "high"), self.table["invariant"]
         limits = self._numbers(self._pair(self.table["energy"], "energy"))
-        if name not in self.system.invariants:
-            raise InputError(
-                f"{self.where} invariant: the system has no invariant '{name}'"
-                f"{nearest(name, self.system.invariants)}"
-            )
+        one_of(f"{self.where} invariant", name, self.system.invariants)
         invariant, varies = self.system.invariants[name], bool(self.system.equations.open)
 
         def draw(generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
@@ -282,12 +277,13 @@ class InitialConditions:
             least, most = np.broadcast_to(limits(parameters), (count, 2)).T
             states, missing = np.empty((count, self.system.dim)), np.arange(count)
             while len(missing):
-                owners = missing[:1]
-                size = int(np.clip(4 * len(missing), _FEWEST_PROPOSALS, _PROPOSALS))
+                left = len(missing)
                 if varies:  # each state is of its own parameters
-                    owners = np.repeat(missing, max(4, _FEWEST_PROPOSALS // len(missing)))
-                    size = len(owners)
-                proposals = generator.uniform(low[owners], high[owners], (size, self._dim))
+                    owners = np.repeat(missing, max(4, _FEWEST_PROPOSALS // left))
+                else:
+                    size = int(np.clip(4 * left, _FEWEST_PROPOSALS, _PROPOSALS))
+                    owners = np.repeat(missing[:1], size)
+                proposals = generator.uniform(low[owners], high[owners])
                 proposals = self._with_time(proposals, generator, parameters[owners])
                 with np.errstate(all="ignore"):
                     value = invariant(proposals, *([parameters[owners]] if varies else []))
@@ -296,12 +292,11 @@ class InitialConditions:
                     done, first = np.unique(owners[accepted], return_index=True)
                     accepted = accepted[first]
                 else:
-                    done, accepted = missing[: len(accepted)], accepted[: len(missing)]
+                    done, accepted = missing[: len(accepted)], accepted[:left]
                 states[done] = proposals[accepted]
                 missing = np.setdiff1d(missing, done, assume_unique=True)
-                proposed, found = proposed + size, count - len(missing)
-                hopeless = proposed > _MOST_PROPOSALS and found < _LEAST_ACCEPTED * proposed
-                if hopeless and len(missing):
+                proposed, found = proposed + len(owners), count - len(missing)
+                if found < min(count, _LEAST_ACCEPTED * proposed) and proposed > _MOST_PROPOSALS:
                     lowest, highest = (f"{side[missing[0]]:g}" for side in (least, most))
                     raise InputError(
                         f"{self.where}: only {found} of {proposed} states in the box have an "
@@ -319,10 +314,9 @@ class InitialConditions:
         for name, entry in self.table["random"].items():
             if check_name(name, f"{where} {name}") in taken:
                 raise InputError(f"{where} {name}: the name '{name}' has a meaning already")
-            uniform, numbers, length = self._random(entry, f"random {name}")
-            parts.append((uniform, numbers, length or 1))
-            symbols = [scope.algebra.symbol(name) for _ in range(length or 1)]
-            drawn[name] = tuple(symbols) if length else symbols[0]
+            parts.append(self._random(entry, f"random {name}"))
+            symbols = [scope.algebra.symbol(name) for _ in range(parts[-1][2] or 1)]
+            drawn[name] = tuple(symbols) if parts[-1][2] else symbols[0]
             own += symbols
         self._scope = replace(scope, values={**scope.values, **drawn})
         expressions = self._by_component(self.table["state"], "state")
@@ -334,12 +328,10 @@ class InitialConditions:
             for uniform, numbers, length in parts:
                 first, second = np.moveaxis(numbers(parameters), -1, 0)[..., None]
                 each = generator.uniform if uniform else generator.normal
-                columns += [*each(first, second, (len(parameters), length)).T]
+                columns += [*each(first, second, (len(parameters), length or 1)).T]
             with np.errstate(all="ignore"):
                 values = formulas()(*columns, *parameters.T)
-            states = np.empty((len(parameters), self._dim))
-            for column, value in zip(states.T, values, strict=True):
-                column[:] = value
+            states = stack_numpy(values, np.empty(len(parameters)))
             if not np.isfinite(states).all():
                 raise InputError(f"{self.where} state: a formula has no finite value")
             return states
@@ -351,8 +343,7 @@ class InitialConditions:
         if isinstance(entry, list) and len(entry) == 2:
             entry = {"low": entry[0], "high": entry[1]}
         given = set(entry) - {"length"} if isinstance(entry, Mapping) else set()
-        names = next((names for names in _PAIRS if given == {*names}), None)
-        if names is None:
+        if (names := next((names for names in _PAIRS if given == {*names}), None)) is None:
             raise InputError(
                 f"{self.where} {key}: expected [low, high], or a table with low and high or mean "
                 "and std, and perhaps length"
@@ -417,8 +408,7 @@ class InitialConditions:
 
         def varying(parameters: np.ndarray) -> np.ndarray:
             with np.errstate(all="ignore"):
-                columns = function()(*parameters.T)
-            return checked(np.stack([np.broadcast_to(c, len(parameters)) for c in columns], -1))
+                return checked(stack_numpy(function()(*parameters.T), np.empty(len(parameters))))
 
         return varying
 

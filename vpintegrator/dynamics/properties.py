@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -64,6 +62,8 @@ class Definition:
         Equations of the chart and the definition of the system in it; None without a chart.
     flow, return_table
         Definition of the flow of a return map, and the table ``[return_map]``.
+    broken
+        Structure that was left out as it fails at some states, in words.
     """
 
     text: str
@@ -85,6 +85,7 @@ class Definition:
     chart: tuple[ChartEquations, Definition] | None = None
     flow: Definition | None = None
     return_table: Mapping[str, Any] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
 
     def in_canonical_order(self) -> Definition:
         """Return the definition with positions first and then momenta, for states alone.
@@ -124,18 +125,18 @@ class Definition:
         """
         known = {name: value for name, value in self.parameters.items() if type(value) is not list}
         for k, name in enumerate(names):
-            if name in names[:k]:
-                raise InputError(f"the parameter {name} of {self.name} is named twice")
-            if name not in known:
-                hint = nearest(name, known) or f" (it has: {', '.join(known) or 'none'})"
+            if name not in known or name in names[:k]:
+                hint = "" if name in known else nearest(name, known)
+                hint = hint or f" (it has: {', '.join(known) or 'none'})"
                 raise InputError(
-                    f"{self.name} has no parameter '{name}' that could vary, a single number{hint}"
+                    f"{self.name} has no parameter '{name}' that could vary, a single number that "
+                    f"is named once{hint}"
                 )
         try:
             return self._with_open(names)
         except (TooLong, ArithmeticError, RecursionError, InputError) as error:
-            told = isinstance(error, InputError)
-            reason = str(error) if told else "the equations are too long where they are no numbers"
+            long = "the equations are too long where they are no numbers"
+            reason = error if isinstance(error, InputError) else long
             raise InputError(
                 f"the parameter {', '.join(names)} of {self.name} cannot vary: {reason}"
             ) from None
@@ -259,10 +260,13 @@ class SystemProperties:
     @property
     def structure(self) -> Structure:
         """Structure of the flow or of the map; of measured states, as their file declares it."""
-        form = "symplectic" if self.is_canonical else "volume" if self.divergence_free else "none"
         pairs = zip(*self.equations.halves, strict=True) if self.is_canonical else ()
         rhos = self.reversing_symmetries
-        return Structure.of(form, rhos, periods=self.periods, pairs=pairs)
+        return Structure.of(self._form or "none", rhos, periods=self.periods, pairs=pairs)
+
+    @property
+    def _form(self) -> str:
+        return "symplectic" if self.is_canonical else "volume" if self.divergence_free else ""
 
     @property
     def kind(self) -> str:
@@ -271,16 +275,14 @@ class SystemProperties:
         A map is a symplectic map, volume-preserving map, or map. Measured states follow the file's
         declaration: measured, symplectic; measured, volume-preserving; measured, no structure.
         """
-        form = "symplectic" if self.is_canonical else ""
-        form = form or ("volume-preserving" if self.divergence_free else "")
+        form = self._form.replace("volume", "volume-preserving")
         if self.is_measured:
             unknown = not form and self.equations.divergence_free is None
             return "measured" if unknown else f"measured, {form or 'no structure'}"
         if self.is_discrete:
             return f"{form} map".strip()
-        if self.is_canonical:
-            return "Hamiltonian"
-        return "divergence-free" if self.divergence_free else "not divergence-free"
+        flows = {"symplectic": "Hamiltonian", "volume": "divergence-free"}
+        return flows.get(self._form, "not divergence-free")
 
     @property
     def is_measured(self) -> bool:
@@ -321,17 +323,15 @@ class SystemProperties:
 
     def require_equations(self, what: str) -> None:
         """Raise InputError where ``what`` needs the equations and they are not known."""
-        if self.is_measured and self.derivatives:
-            given = self.function or "module:name"
-            raise InputError(
-                f"{what} needs the Python function of {self.name}, which files do not hold; give "
-                f"it with --system {given}, in Python with system= or dataset.with_system"
-            )
         if self.is_measured:
-            raise InputError(
-                f"{what} needs the equations of {self.name}, which are not known: its states were "
-                "measured"
-            )
+            reason = f"the equations of {self.name}, which are not known: its states were measured"
+            if self.derivatives:
+                reason = (
+                    f"the Python function of {self.name}, which files do not hold; give it with "
+                    f"--system {self.function or 'module:name'}, in Python with system= or "
+                    "dataset.with_system"
+                )
+            raise InputError(f"{what} needs {reason}")
 
     @property
     def has_formulas(self) -> bool:
@@ -385,7 +385,7 @@ class SystemProperties:
             e.hamiltonian, LARGEST_HAMILTONIAN
         ):
             return ""
-        return written(e.hamiltonian, {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)})
+        return written(e.hamiltonian, self._names)
 
     @cached_property
     def field_formulas(self) -> list[str]:
@@ -394,16 +394,55 @@ class SystemProperties:
         rates = [rate for rate in e.vector_field if isinstance(rate, Expression)]
         if e.is_map or not all(can_be_written(rate, LARGEST_HAMILTONIAN) for rate in rates):
             return []
-        names = {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)}
-        return [written(rate, names) for rate in e.vector_field]
+        return [written(rate, self._names) for rate in e.vector_field]
 
     def _functions_in(self, formulas: Sequence[Value]) -> list[str]:
+        """Return the functions in formulas that are no polynomials, as expressions of ``z[0]``, ...
+
+        The formulas, the vector field or the Hamiltonian, are polynomials in the components and
+        these functions. Sines and cosines of angles that the system declares are left out, as
+        Fourier sums hold them; so is what is very long.
+        """
         e = self.equations
         if e.explicit_time is not None:
             e.algebra.allow_derivatives()
             time = e.symbols[e.explicit_time]
             formulas = [*formulas, *(e.algebra.gradient(f).get(time, 0) for f in formulas)]
-        return functions_in(formulas, e)
+        angles = {e.symbols[i] for i in e.periods}
+        found: dict[Expression, None] = {}
+        powers: dict[Expression, set[Number]] = {}
+        seen: set[int] = set()
+        stack: list[Value] = list(formulas)[::-1]
+        while stack:
+            value = stack.pop()
+            if not isinstance(value, Expression) or value.number in seen:
+                continue
+            seen.add(value.number)
+            match value:
+                case Sum(terms=terms):
+                    stack.extend(term for term, _ in terms)
+                case Product(factors=factors):
+                    for base, exponent in factors:
+                        if isinstance(exponent, int) and exponent > 0:
+                            stack.append(base)
+                        else:
+                            powers.setdefault(base, set()).add(exponent)
+                case Call(function=function, arguments=arguments):
+                    turning = function.name in ("sin", "cos") and _is_of(arguments[0], angles)
+                    if not turning:
+                        found[value] = None
+        for base, exponents in powers.items():
+            for exponent in exponents:
+                # 1/r**2 is a polynomial in 1/r
+                ratios = [exponent / other for other in exponents if other != exponent]
+                if not any(ratio == int(ratio) > 0 for ratio in ratios):
+                    found[e.algebra.product([(base, exponent)])] = None  # type: ignore[index]
+        texts = [written(f, self._names) for f in found if f.depends and can_be_written(f)]
+        return texts[:MOST_FUNCTIONS]
+
+    @property
+    def _names(self) -> dict[Symbol, str]:
+        return {symbol: f"z[{i}]" for i, symbol in enumerate(self.equations.symbols)}
 
     @property
     def cyclic(self) -> list[int]:
@@ -411,9 +450,11 @@ class SystemProperties:
         if self.is_discrete:
             return []
         rates = [f for f in self.equations.vector_field if isinstance(f, Expression)]
-        used = functools.reduce(operator.or_, (rate.depends for rate in rates), 0)
+        used = {
+            symbol for symbol in self.equations.symbols for f in rates if f.depends & symbol.depends
+        }
         symbols = enumerate(self.equations.symbols)
-        return [i for i, symbol in symbols if self.has_formulas and not used & symbol.depends]
+        return [i for i, symbol in symbols if self.has_formulas and symbol not in used]
 
     @property
     def conserved(self) -> list[int]:
@@ -483,59 +524,10 @@ def _scalars(equations: Equations, values: Mapping[str, Value]) -> dict[str, Cal
 
 
 def _matrix(rows: Sequence[Mapping[int, Number]]) -> np.ndarray:
-    matrix = np.zeros((len(rows), len(rows)))
-    for i, row in enumerate(rows):
-        for j, entry in row.items():
-            matrix[i, j] = float(entry)
-    return matrix
+    return np.array([[float(row.get(j, 0)) for j in range(len(rows))] for row in rows])
 
 
 MOST_FUNCTIONS = 64
-
-
-def functions_in(formulas: Sequence[Value], equations: Equations) -> list[str]:
-    """Return the functions in formulas that are no polynomials, as expressions of ``z[0]``, ...
-
-    The formulas, the vector field or the Hamiltonian, are polynomials in the components and these
-    functions. Sines and cosines of angles that the system declares are left out, as Fourier sums
-    hold them; so is what is very long.
-    """
-    angles = {equations.symbols[i] for i in equations.periods}
-    found: dict[Expression, None] = {}
-    powers: dict[Expression, set[Number]] = {}
-    seen: set[int] = set()
-    stack: list[Value] = list(formulas)[::-1]
-    while stack:
-        value = stack.pop()
-        if not isinstance(value, Expression) or value.number in seen:
-            continue
-        seen.add(value.number)
-        match value:
-            case Sum(terms=terms):
-                stack.extend(term for term, _ in terms)
-            case Product(factors=factors):
-                for base, exponent in factors:
-                    if isinstance(exponent, int) and exponent > 0:
-                        stack.append(base)
-                    else:
-                        powers.setdefault(base, set()).add(exponent)
-            case Call(function=function, arguments=(argument,)) if function.name in (
-                "sin",
-                "cos",
-            ) and _is_of(argument, angles):
-                pass
-            case Call():
-                found[value] = None
-    for base, exponents in powers.items():
-        for e in exponents:
-            # 1/r**2 is a polynomial in 1/r
-            if not any(e != other and e / other == e // other > 0 for other in exponents):
-                power = equations.algebra.product([(base, e)])
-                assert isinstance(power, Expression)
-                found[power] = None
-    names = {symbol: f"z[{i}]" for i, symbol in enumerate(equations.symbols)}
-    texts = [written(f, names) for f in found if f.depends and can_be_written(f)]
-    return texts[:MOST_FUNCTIONS]
 
 
 def _is_of(argument: Value, angles: set[Symbol]) -> bool:

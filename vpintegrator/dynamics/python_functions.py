@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import called
 from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.expressions import (
     Algebra,
@@ -98,9 +99,7 @@ def read_call(
     InputError
         If it is no function, or takes other arguments.
     """
-    if not callable(function) or isinstance(function, type):
-        raise InputError(f"{what} must be a function, not {printable(repr(function), 80)}")
-    name = getattr(function, "__name__", type(function).__name__)
+    name = getattr(called(what, function), "__name__", type(function).__name__)
     try:
         signature = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -113,8 +112,8 @@ def read_call(
             f"def {name}(t, y, {key})"
         )
     positional = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    own = [p.name for p in signature if p.kind in positional and p.default is p.empty]
-    own = [name for name in own if name not in parameters]
+    free = (p for p in signature if p.kind in positional and p.default is p.empty)
+    own = [p.name for p in free if p.name not in parameters]
     if not own and any(p.kind is p.VAR_POSITIONAL for p in signature):
         own = ["y"]
     dim, states = sum(map(len, halves)), [p for p in own if p not in _TIME]
@@ -170,8 +169,7 @@ class BatchFunction:
         self, call: PythonCall, count: int, parameters: Mapping[str, Any], points: np.ndarray
     ) -> None:
         self.call, self.count, self.parameters = call, count, parameters
-        self._scales = _scales(points)
-        self._scales[-1] = 1.0
+        self._scales = np.append(_scales(points)[:-1], 1.0)
         dim = points.shape[1] - 1
         points = np.resize(points, (max(_TRIED, dim + 1), dim + 1))  # axes of different lengths
         problem = ""
@@ -198,13 +196,11 @@ class BatchFunction:
         """Relative error of derivatives."""
         return EXACT if self.library == "torch" else _OF_DIFFERENCES
 
-    def _shape(self, rows: int) -> tuple[int, ...]:
-        return (rows, self.count) if self.count else (rows,)
-
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Return values (point, count) at points (point, dim + 1); (point,) of a scalar."""
+        shape = (len(points), self.count) if self.count else (len(points),)
         if not len(points):
-            return np.empty(self._shape(0))
+            return np.empty(shape)
         states, times = np.array(points[:, :-1], order="C"), np.array(points[:, -1])
         if self.library == "torch":
             import torch
@@ -214,7 +210,7 @@ class BatchFunction:
         else:
             with np.errstate(all="ignore"):
                 value = self.evaluate(states, times)
-        return np.array(value, dtype=np.float64).reshape(self._shape(len(points)))
+        return np.array(value, dtype=np.float64).reshape(shape)
 
     def evaluate(self, states: Any, times: Any) -> Any:
         """Return values at arrays or tensors of states (point, dim) and times (point,).
@@ -226,7 +222,7 @@ class BatchFunction:
         else:
             value = self._stacked([self._called(times, states if self.axis else states.T)])[0]
             value = value.T if self.axis == 0 and self.count else value
-        shape = self._shape(len(states))
+        shape = (len(states), self.count) if self.count else (len(states),)
         if tuple(value.shape) not in (shape, *([] if self.count else [(*shape, 1), (1, *shape)])):
             raise InputError(
                 f"{self.call.name} returns values of shape {tuple(value.shape)} where {shape} is "

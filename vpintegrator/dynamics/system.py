@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -19,6 +19,8 @@ from vpintegrator.dynamics.equations import (
     MatrixFunction,
     ScalarFunction,
     StateFunction,
+    as_given,
+    float_array,
     is_tensor,
     stack_rows,
 )
@@ -401,8 +403,8 @@ class System(SystemProperties):
         definition = self.definition.with_open(names)
         return System(definition, origin=(methodcaller("with_open", names), self))
 
-    def holding_at(self, states: np.ndarray, tolerance: float) -> tuple[System, list[str]]:
-        """Return the system without structure that fails at states, and what fails, in words.
+    def holding_at(self, states: np.ndarray, tolerance: float) -> System:
+        """Return the system without structure that fails at states; ``broken`` says what fails.
 
         Parameters
         ----------
@@ -420,16 +422,16 @@ class System(SystemProperties):
         ... ''')
         >>> damped.divergence_free
         True
-        >>> damped.holding_at(np.array([[5.0, 0.0]]), tolerance=1e-9)[0].divergence_free
+        >>> damped.holding_at(np.array([[5.0, 0.0]]), tolerance=1e-9).divergence_free
         False
         """
         if not self.has_formulas or self.flow is not None:
-            return self, []
-        definition, broken = holding_at(self.definition, states, tolerance)
-        if not broken:
-            return self, []
-        derive = partial(_holding_at, states, tolerance)
-        return System(definition, origin=(derive, self), family=self.family), broken
+            return self
+        definition = holding_at(self.definition, states, tolerance)
+        if definition is self.definition:
+            return self
+        derive = methodcaller("holding_at", states, tolerance)
+        return System(definition, origin=(derive, self), family=self.family)
 
     def map(self, state: Any, parameters: Sequence[Any] = ()) -> Any:
         """Return the image of a state under one step of a discrete system, shape (..., dim).
@@ -441,19 +443,17 @@ class System(SystemProperties):
         InputError
             If this is no map, the state is none of it, or a return map is to be differentiated.
         """
-        tensor = is_tensor(state)
         self.require_map()
         state = self.checked_state(state)
-        if self.equations.returns is not None:
-            if parameters or (tensor and state.requires_grad):
-                raise InputError(f"{self.name} is a return map: it has no derivative in PyTorch")
-            rows = np.asarray(state, dtype=np.float64).reshape(-1, self.dim)
-            found = self.iteration()(rows).reshape(state.shape)
-            return state.new_tensor(found) if tensor else found
-        if tensor:
+        if self.equations.returns is None and is_tensor(state):
             columns = self._formula_map.columns(state.unbind(-1), "torch", parameters)
             return stack_rows(columns, state[..., 0], -1)
-        return self._formula_map.images(state, parameters)
+        if self.equations.returns is None:
+            return self._formula_map.images(state, parameters)
+        if parameters or (is_tensor(state) and state.requires_grad):
+            raise InputError(f"{self.name} is a return map: it has no derivative in PyTorch")
+        rows = float_array(state).reshape(-1, self.dim)
+        return as_given(self.iteration()(rows).reshape(state.shape), state)
 
     def map_jacobian(self, state: Any, parameters: Sequence[Any] = ()) -> np.ndarray:
         """Return derivatives of a map by formula, shape (..., dim, dim); NumPy alone."""
@@ -636,7 +636,3 @@ def _of_functions(*arguments: Any, **claims: Any) -> System:
     module = importlib.import_module("vpintegrator.dynamics.function_system")
     system: System = module.system_of(*arguments, **claims)
     return system
-
-
-def _holding_at(states: np.ndarray, tolerance: float, system: System) -> System:
-    return system.holding_at(states, tolerance)[0]

@@ -168,10 +168,8 @@ def _worst_states(
     return trial.states[sorted(found, key=found.__getitem__, reverse=True)]
 
 
-def holding_at(
-    definition: Definition, states: np.ndarray, tolerance: float
-) -> tuple[Definition, list[str]]:
-    """Return the definition without structure that fails at states, and what fails, in words.
+def holding_at(definition: Definition, states: np.ndarray, tolerance: float) -> Definition:
+    """Return the definition without structure that fails at states, which ``broken`` names.
 
     Parameters
     ----------
@@ -184,7 +182,7 @@ def holding_at(
     """
     e = definition.equations
     if not _are_local(e, formula_nodes(e)):
-        return definition, []
+        return definition
     domain = states.min(axis=0), states.max(axis=0)
     trial, broken = TrialStates(e, states, domain, exact=False), list[str]()
 
@@ -204,8 +202,10 @@ def holding_at(
     kept = forms.get("divergence_free", definition.divergence_free)
     canonical = forms.get("symplectic", True) and definition.is_canonical
     equations = replace(e, reversing_symmetries=tuple(rhos))
-    found = replace(definition, equations=equations, divergence_free=kept, is_canonical=canonical)
-    return (found, broken) if broken else (definition, [])
+    if not broken:
+        return definition
+    found = replace(definition, equations=equations, broken=tuple(broken))
+    return replace(found, divergence_free=kept, is_canonical=canonical)
 
 
 def _other_sides(
