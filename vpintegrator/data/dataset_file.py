@@ -25,7 +25,7 @@ import numpy as np
 
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.state_file import write_header, write_overview, write_states
+from vpintegrator.dynamics.state_file import write_header, write_states
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.hdf5 import create_hdf5
 from vpintegrator.storage.reading import StoredGroup, check_shape, reading
@@ -86,7 +86,6 @@ def write_dataset(
             write_states(group, states, times, system, numbers)
             if varied:
                 _write_conditions(group, list(varied), conditions)
-        write_overview(f, system)
         if shards is not None:
             f.attrs["shards"], sizes = shards
             numbers = np.arange(len(sizes), dtype=np.int64)

@@ -35,8 +35,7 @@ def conjugate_pairs(names: Sequence[str], velocities: bool = False) -> list[tupl
     >>> conjugate_pairs(["theta", "omega"]) is None
     True
     """
-    kinds = (_MOMENTA, _VELOCITIES) if velocities else (_MOMENTA,)
-    for words in kinds:
+    for words in (_MOMENTA, _VELOCITIES)[: 1 + velocities]:
         pairs = sorted(_partners(names, words))
         if names and sorted(k for pair in pairs for k in pair) == list(range(len(names))):
             return pairs

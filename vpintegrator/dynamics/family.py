@@ -30,7 +30,6 @@ from vpintegrator.dynamics.expressions import (
     vectorised,
     written,
 )
-from vpintegrator.dynamics.properties import Definition
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 
@@ -216,32 +215,41 @@ class Family:
             system.require_formulas("a family")
         self._equations = system.with_open(names).equations
         self._open = list(self._equations.open)
-        self._made = _made(self)
+        # extended equations, and the coefficients k
+        self._extended, self._coefficients, self.vanishing = _extended_equations(self)
+
+    def _written(self, names: Sequence[str]) -> list[str]:
+        own = dict(zip(self._symbols, names, strict=True))
+        return [written(value, own) for value in self._coefficients]
 
     @property
     def coefficients(self) -> list[str]:
         """The further components as expressions of the conditions."""
-        names = {symbol: f"z[{i}]" for i, symbol in enumerate(self._symbols)}
-        return [written(value, names) for value in self._made[1]]
+        return self._written([f"z[{i}]" for i in range(len(self.conditions))])
 
     @property
     def words(self) -> str:
         """Description of the family in a sentence: conditions and coefficients."""
-        names = {symbol: symbol.name for symbol in self._symbols}
-        parts = ", ".join(written(value, names) for value in self._made[1])
-        return f"one model for every {', '.join(self.conditions)}, by {parts}"
-
-    @property
-    def vanishing(self) -> list[int]:
-        """Numbers of the coefficients at zero of which nothing moves."""
-        return self._made[2]
+        names = ", ".join(self.conditions)
+        return f"one model for every {names}, by {', '.join(self._written(self.conditions))}"
 
     @cached_property
     def extended(self) -> System:
         """The autonomous system of extended states."""
-        definition = _extended_definition(self, self._made[0])
+        base, equations = self.system, self._extended
+        definition = replace(
+            base.definition,
+            source=f"{base.name} with {', '.join(self.conditions)} left open",
+            equations=equations,
+            initial_table=None,
+            plot=replace(base.plot, coordinates={}),
+            chart=None,
+            flow=None,
+        )
+        if not (equations.is_map or base.is_measured):
+            definition = replace(definition, is_canonical=equations.hamiltonian is not None)
         derive = partial(_extended_system, self.conditions, self.step)
-        return System(definition, origin=(derive, self.system), family=self)
+        return System(definition, origin=(derive, base), family=self)
 
     def components(self, conditions: Any) -> np.ndarray:
         """Return the components k (..., m) at values of the conditions (..., condition)."""
@@ -251,7 +259,7 @@ class Family:
                 f"conditions must end in an axis of {', '.join(self.conditions)}, not have the "
                 f"shape {values.shape}"
             )
-        function = vectorised(self._made[1], self._symbols, "numpy")
+        function = vectorised(self._coefficients, self._symbols, "numpy")
         return stack_rows(function(*np.moveaxis(values, -1, 0)), values[..., 0], -1)
 
     @cached_property
@@ -266,10 +274,7 @@ class Family:
         return [self._step if name == STEP else own[name] for name in self.conditions]  # type: ignore[misc]
 
 
-_Made = tuple[Equations, list[Value], list[int]]  # extended equations, coefficients k, vanishing
-
-
-def _made(family: Family) -> _Made:
+def _extended_equations(family: Family) -> tuple[Equations, list[Value], list[int]]:
     """Return the equations in coefficients of the field; in the conditions where that fails."""
     equations, step, fixed = family._equations, family._step, family.step is not None
     algebra = equations.algebra
@@ -337,15 +342,14 @@ def _extended(
     if hamiltonian:
         field = hamiltonian_rates(values[0], equations.symbols, equations.halves, equations.algebra)
     field += (0,) * len(symbols) if field else ()
-    same: tuple[dict[int, Number], ...] = tuple({dim + n: 1} for n in range(len(symbols)))
-    turned: tuple[dict[int, Number], ...] = tuple(
-        {dim + n: -1 if n in vanishing else 1} for n in range(len(symbols))
-    )
-    rhos = [(*rho, *same) for rho in equations.reversing_symmetries]
+    stay: list[dict[int, Number]] = [{i: 1} for i in range(dim + len(symbols))]
+    rhos = [(*rho, *stay[dim:]) for rho in equations.reversing_symmetries]
     if rhos and vanishing:
         # a map that is reversible turns back where the step does; of others that is not asked for
-        still: tuple[dict[int, Number], ...] = tuple({i: 1} for i in range(dim))
-        rhos.append((*still, *turned))
+        back: list[dict[int, Number]] = [
+            {dim + n: -1 if n in vanishing else 1} for n in range(len(symbols))
+        ]
+        rhos.append((*stay[:dim], *back))
     return replace(
         equations,
         components=(*equations.components, *(symbol.name for symbol in symbols)),
@@ -361,21 +365,3 @@ def _extended(
 
 def _extended_system(conditions: Sequence[str], step: float | None, system: System) -> System:
     return Family(system, conditions, step).extended
-
-
-def _extended_definition(family: Family, equations: Equations) -> Definition:
-    """Return the system of extended states: nothing but equations, symmetries and angles."""
-    base = family.system
-    source = f"{base.name} with {', '.join(family.conditions)} left open"
-    found = replace(
-        base.definition,
-        source=source,
-        equations=equations,
-        initial_table=None,
-        plot=replace(base.plot, coordinates={}),
-        chart=None,
-        flow=None,
-    )
-    if equations.is_map or base.is_measured:
-        return found
-    return replace(found, is_canonical=equations.hamiltonian is not None)

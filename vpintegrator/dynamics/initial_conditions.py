@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.arguments import of_kind, one_of, whole
-from vpintegrator.dynamics.equations import FormulaDomain, stack_numpy
+from vpintegrator.dynamics.equations import FormulaDomain, stack_rows
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
@@ -239,7 +239,8 @@ class InitialConditions:
             key = f"curves, entry {number}"
             expressions = self._vector(curve if isinstance(curve, list) else [], key)
             with np.errstate(all="ignore"):
-                rows.append(stack_numpy(vectorised(expressions, [symbol], "numpy")(values), values))
+                columns = vectorised(expressions, [symbol], "numpy")(values)
+            rows.append(stack_rows(columns, values, -1))
             if not np.isfinite(rows[-1]).all():
                 raise InputError(f"{self.where} {key}: a state is not finite")
         return np.concatenate(rows)
@@ -331,7 +332,7 @@ class InitialConditions:
                 columns += [*each(first, second, (len(parameters), length or 1)).T]
             with np.errstate(all="ignore"):
                 values = formulas()(*columns, *parameters.T)
-            states = stack_numpy(values, np.empty(len(parameters)))
+            states = stack_rows(values, np.empty(len(parameters)), -1)
             if not np.isfinite(states).all():
                 raise InputError(f"{self.where} state: a formula has no finite value")
             return states
@@ -408,7 +409,8 @@ class InitialConditions:
 
         def varying(parameters: np.ndarray) -> np.ndarray:
             with np.errstate(all="ignore"):
-                return checked(stack_numpy(function()(*parameters.T), np.empty(len(parameters))))
+                columns = function()(*parameters.T)
+            return checked(stack_rows(columns, np.empty(len(parameters)), -1))
 
         return varying
 

@@ -270,9 +270,8 @@ class SectionStates:
             if not len(missing):
                 return states
         section = self._returns.section
-        names = [section.flow.components[i] for i in section.kept]
-        state = zip(names, states[missing[0]], strict=False)
-        at = ", ".join(f"{name} = {x:.6g}" for name, x in state)
+        state = zip(section.kept, states[missing[0]], strict=False)
+        at = ", ".join(f"{section.flow.components[i]} = {x:.6g}" for i, x in state)
         raise InputError(
             f"{self._source}: at {at} the energy is too small for any momentum through the "
             "section; give another energy, or other states by [return_map.initial_conditions]"
@@ -285,8 +284,7 @@ class SectionStates:
             return self._own.sample(count, generator, parameters)
         if self._returns.section.stroboscopic:
             return self._flow(count, generator, parameters)[:, self._returns.section.kept]
-        low, high = self._box
-        return generator.uniform(low, high, (count, len(low)))
+        return generator.uniform(*self._box, (count, self._returns.section.dim))
 
     @cached_property
     def _box(self) -> tuple[np.ndarray, np.ndarray]:

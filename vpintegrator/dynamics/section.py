@@ -26,7 +26,6 @@ from vpintegrator.dynamics.claims import (
     ExactFormulas,
     TrialStates,
     exact_states,
-    random_states,
 )
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Scope, Symbol, Value, parse
@@ -86,10 +85,10 @@ def read_section(
             f"{_MOST_CROSSINGS}, not {direction!r} and {crossings}"
         )
     _check_fit(flow, component, energy, "direction" in table, where)
-    sign = 1 if direction == "up" else -1
     period = None
     if component == flow.explicit_time:
         period = constant(flow, flow.table["period"], f"{source}, period")
+    sign = 1 if direction == "up" else -1
     section = ReturnSection(flow, component, value, sign, crossings, energy, where, period)
     _ = section.parabola
     return section
@@ -146,10 +145,7 @@ def section_equations(
     """
     e, kept = section.flow, section.kept
     if like is None:
-        candidates = (
-            random_states(len(e.symbols), SAMPLED) if states is None else exact_states(states)
-        )
-        trial = TrialStates(e, candidates)
+        trial = TrialStates(e, None if states is None else exact_states(states), most=SAMPLED)
         found = [section_symmetry(section, rho, trial) for rho in e.reversing_symmetries]
         # symmetries may coincide
         rhos = tuple(rho for k, rho in enumerate(found) if rho is not None and rho not in found[:k])

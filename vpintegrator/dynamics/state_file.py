@@ -63,10 +63,9 @@ def write_states(
     time.attrs["long_name"] = "time"
     time.attrs["units"] = "1"
     component = write_words(group, "component", system.components, "component of the state")
-    numbers = (
-        trajectories + np.arange(state.shape[0]) if isinstance(trajectories, int) else trajectories
-    )
-    trajectory = group.create_dataset("trajectory", data=np.asarray(numbers, dtype=np.int64))
+    if isinstance(trajectories, int):
+        trajectories = trajectories + np.arange(state.shape[0])
+    trajectory = group.create_dataset("trajectory", data=np.asarray(trajectories, dtype=np.int64))
     trajectory.attrs["long_name"] = "number of the trajectory"
     for scale, name in ((trajectory, "trajectory"), (time, "time")):
         scale.make_scale(name)
@@ -76,22 +75,3 @@ def write_states(
     for axis, scale in enumerate((trajectory, time, component)):
         dataset.dims[axis].attach_scale(scale)
     return dataset
-
-
-def write_overview(file: h5py.File, system: System) -> None:
-    """Write an overview to the root: components, groups and their contents."""
-    groups = [name for name in file if isinstance(file[name], h5py.Group)]
-    write_words(file, "component", system.components, "component of the state")
-    scale = write_words(file, "group", groups, "group of trajectories, and of the file")
-    states = [file[name]["state"] for name in groups]
-    times = [file[name]["time"][...] for name in groups]
-    ends = [(t[0], t[-1]) if len(t) else (np.nan, np.nan) for t in times]
-    for name, values, title in (
-        ("trajectories", np.array([s.shape[0] for s in states]), "number of trajectories"),
-        ("times", np.array([s.shape[1] for s in states]), "number of times of each"),
-        ("first_time", np.array([e[0] for e in ends]), "first of these times"),
-        ("last_time", np.array([e[1] for e in ends]), "last of these times"),
-    ):
-        dataset = file.create_dataset(name, data=values)
-        dataset.attrs["long_name"] = title
-        dataset.dims[0].attach_scale(scale)

@@ -69,19 +69,15 @@ class Domain:
         """
         stored = read_json(text, where)
         try:
-            domain = cls(
-                *(
-                    {name: (float(low), float(high)) for name, (low, high) in stored[kind].items()}
-                    for kind in ("components", "invariants")
-                )
-            )
-            ranges = [*domain.components.values(), *domain.invariants.values()]
-            sound = all(low <= high for low, high in ranges)
+            kinds = [
+                {name: (float(low), float(high)) for name, (low, high) in stored[kind].items()}
+                for kind in ("components", "invariants")
+            ]
         except (AttributeError, KeyError, TypeError, ValueError):
-            sound = False
-        if not sound:
+            kinds = []
+        if not kinds or not all(low <= high for own in kinds for low, high in own.values()):
             raise InputError(f"{where}: a quantity must have a least and a largest value each")
-        return domain
+        return cls(*kinds)
 
     @property
     def text(self) -> str:
