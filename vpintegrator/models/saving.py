@@ -16,8 +16,11 @@ import os
 import tempfile
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -101,8 +104,11 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
 def _check_same(
     model: Model, header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]
 ) -> None:
-    """Raise InputError unless a file gives the same, bit for bit, on a few windows."""
-    wrapped, reason = isinstance(model, WrappedModel), "a layer is another one"
+    """Raise InputError unless a file gives the same, bit for bit, on a few windows.
+
+    The layer that is named is the first to give another result.
+    """
+    wrapped = isinstance(model, WrappedModel)
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(_COMPARED, model.window, model.dim, generator=generator)
     try:
@@ -113,8 +119,17 @@ def _check_same(
             middle = [(low + high) / 2 for low, high in model.ranges.values()]
             k = (windows.new_tensor(middle or [0.5] * model.parameter_count),)
             own = k if model.parameter_count else ()
-            if torch.equal(*(each(windows, *own).nan_to_num() for each in (model, again))):
-                return
+            images, others = (_images(each, windows, *own) for each in (model, again))
+        wrong = [
+            name
+            for name, image in images.items()
+            if name not in others or not torch.equal(image, others[name])
+        ]
+        if not wrong and images.keys() == others.keys():
+            return
+        # without another result the first layer that raised an error
+        (name, *_) = wrong or [name for name in others if name not in images]
+        reason = f"the layer {name or 'of the model'!r} is another one"
     except Exception as error:  # whatever a layer of the user raises
         reason = str(error)
     raise InputError(
@@ -122,6 +137,26 @@ def _check_same(
         "own, whose arguments are plain values, and load it by vp.load(path, model=Class), or save "
         "vp.wrap of a module"
     )
+
+
+def _images(model: Model, *inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return what layers give, by their names, in the order in which they end, to the first error.
+
+    The name of the model is empty.
+    """
+    images: dict[str, torch.Tensor] = {}
+
+    def keep(name: str, layer: torch.nn.Module, given: Any, image: Any) -> None:
+        if isinstance(image, torch.Tensor):
+            images[name] = image.nan_to_num()
+
+    layers = dict(model.named_modules())
+    hooks = [layer.register_forward_hook(partial(keep, name)) for name, layer in layers.items()]
+    with suppress(Exception):  # of a layer that was changed: the images are others then
+        model(*inputs)
+    for hook in hooks:
+        hook.remove()
+    return images
 
 
 def _checksum(header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> str:
