@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import itertools
 import json
 import os
 import re
@@ -161,7 +160,7 @@ def show(
 
 
 def system_summaries() -> list[dict[str, Any]]:
-    """Return name, title, subject, dim, size and kind of the systems of the catalogue, by subject.
+    """Return name, dim, size, kind, title and subject of the systems of the catalogue, by subject.
 
     ``size`` are the names of the parameters that set the number of components. Nothing is derived
     or checked, so that the list appears at once; a test sees to it that the files tell the truth.
@@ -179,17 +178,16 @@ def system_summaries() -> list[dict[str, Any]]:
             symplectic = table.get("symplectic", False)
             kind = "symplectic map" if symplectic else "volume-preserving map" if free else "map"
         size = ", ".join(key for key in parameters if key in words)
-        about = {"name": name, "title": table["title"], "subject": table["subject"]}
-        about |= {"dim": len(component_names(table, name)), "size": size, "kind": kind}
-        result.append(about)
+        about = {"name": name, "dim": len(component_names(table, name)), "size": size, "kind": kind}
+        result.append(about | {"title": table["title"], "subject": table["subject"]})
     return sorted(result, key=lambda each: (each["subject"], each["name"]))
 
 
 def recipe_summaries() -> list[dict[str, Any]]:
-    """Return name, title, number of trajectories, steps and step of all recipes, by name."""
+    """Return name, number of trajectories, steps, step and title of all recipes, by name."""
     return [
         {"name": name, "count": sum(table["trajectories"].values())}
-        | {key: table[key] for key in ("title", "steps", "step")}
+        | {key: table[key] for key in ("steps", "step", "title")}
         for name, table in _tables(DATASETS)
     ]
 
@@ -200,63 +198,31 @@ def _tables(package: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _systems() -> Overview:
-    rows, summaries = list[tuple[str, ...]](), system_summaries()
-    for subject, group in itertools.groupby(summaries, key=lambda each: each["subject"]):
-        rows.append((f"{subject}:",))
-        for each in group:
-            dim = f"{each['dim']} ({each['size']})" if each["size"] else str(each["dim"])
-            structure = each["kind"].replace("not divergence-free", "neither")
-            rows.append((f"  {each['name']}", dim, structure, each["title"]))
-    titles = ("system", "dim", "structure", "title")
-    text = _table(titles, rows) + "\ndim: with the parameter that sets it, as in -p n=16"
-    return Overview(text, {"systems": summaries})
+    facts = system_summaries()
+    text = "size: parameters that set the number of components, as in -p n=16"
+    return Overview(f"{_table(facts)}\n{text}", {"systems": facts})
 
 
 def _recipes() -> Overview:
-    summaries = recipe_summaries()
-    rows = [
-        (
-            each["name"],
-            f"{each['count']} of {each['steps']} steps of {each['step']:g}",
-            each["title"],
-        )
-        for each in summaries
-    ]
-    text = _table(("recipe", "trajectories", "title"), rows)
-    text += "\nevery system is a recipe, too: 1,300 trajectories"
-    return Overview(text, {"recipes": summaries})
+    facts, text = recipe_summaries(), "every system is a recipe, too: 1,300 trajectories"
+    return Overview(f"{_table(facts)}\n{text}", {"recipes": facts})
 
 
 def _methods() -> Overview:
-    from vpintegrator.maps import find_method
-
-    methods = {name: find_method(name) for name in CLASSICAL_METHODS}
-    rows = [
-        (name, str(method.order), _kept(method), method.source) for name, method in methods.items()
-    ]
-    facts = {n: {"order": m.order, "source": m.source} for n, m in methods.items()}
-    return Overview(_table(("method", "order", "structure", "source"), rows), {"methods": facts})
+    facts = [method_facts(name) for name in CLASSICAL_METHODS]
+    return Overview(_table(facts), {"methods": facts})
 
 
 def _models() -> Overview:
-    text = _table(("model", "what it is"), DESCRIPTIONS.items())
+    text = _table([{"model": name, "what it is": words} for name, words in DESCRIPTIONS.items()])
     return Overview(f"{text}\nvp-show vpt lists the arguments of vpt", {"models": DESCRIPTIONS})
 
 
-def _kept(method: Any) -> str:
-    from vpintegrator.dynamics import Structure
-
-    words = Structure(method.form).words + (("symmetric",) if method.symmetric else ())
-    return ", ".join(words) or "none"
-
-
-def _table(titles: Sequence[str], rows: Any) -> str:
-    """Return rows in columns; a row of one entry is a heading."""
-    rows = [titles, *rows]
-    full = [row for row in rows if len(row) == len(titles)]
-    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
-    lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=False)) for row in rows)
-    return "\n".join(map(str.rstrip, lines))
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return facts of the same names in columns."""
+    cells = [[*rows[0]], *([str(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
 
 
 # --- one of them ----------------------------------------------------------------------------------
@@ -265,29 +231,36 @@ def _table(titles: Sequence[str], rows: Any) -> str:
 def _show_method(name: str) -> Overview:
     from vpintegrator.maps import find_method
 
+    return Overview(_text(find_method(name).title, method_facts(name)), method_facts(name))
+
+
+def method_facts(name: str) -> dict[str, Any]:
+    """Return order, structure and source of a classical method."""
+    from vpintegrator.dynamics import Structure
+    from vpintegrator.maps import find_method
+
     method = find_method(name)
-    facts = {"method": name, "order": method.order}
-    facts |= {"structure": _kept(method), "source": method.source}
-    return Overview(_text(method.title, facts), facts)
+    words = Structure(method.form).words + (("symmetric",) if method.symmetric else ())
+    facts = {"method": name, "order": method.order, "structure": ", ".join(words) or "none"}
+    return facts | {"source": method.source}
 
 
 def _show_recipe(name: str) -> Overview:
     from vpintegrator.data import load_recipe
 
     recipe = load_recipe(name)
-    return Overview(
-        f"{recipe.title}\n\n{recipe.text}".rstrip(), {"name": name, "text": recipe.text}
-    )
+    text = f"{recipe.title}\n\n{recipe.text}".rstrip()
+    return Overview(text, {"name": name, "text": recipe.text})
 
 
 def _show_architecture(name: str) -> Overview:
     title = f"{name}: {DESCRIPTIONS[name]}"
     arguments = architecture_arguments(ARCHITECTURES.find(name))
     rows = [
-        (each, about["value"], str(about["default"]), f"{about['meaning'].partition('. ')[0]}")
+        {"argument": each, **about, "meaning": about["meaning"].partition(". ")[0]}
         for each, about in arguments.items()
     ]
-    text = _table(("argument", "value", "default", "meaning"), rows) if rows else "no arguments"
+    text = _table(rows) if rows else "no arguments"
     return Overview(f"{title}\n\n{text}", {"model": name, "description": title, **arguments})
 
 
@@ -342,7 +315,7 @@ def _sections(system: System, width: int) -> Lines:
     )
     from vpintegrator.maps import applicable_methods
 
-    e, equations = system.equations, "not known: measured"
+    e, names, equations = system.equations, system.components, "not known: measured"
     if system.has_formulas:
         equations = equations_unicode(system, width)
     elif system.derivatives:
@@ -351,7 +324,9 @@ def _sections(system: System, width: int) -> Lines:
     if e.returns:
         yield "Return map", e.returns.words
     if system.is_canonical:
-        yield "Positions and their momenta", _conjugate(system)
+        pairs = [f"{names[q]}, {names[p]}" for q, p in zip(*e.halves, strict=True)]
+        more = ["..."] if len(pairs) > _PAIRS else []
+        yield "Positions and their momenta", "; ".join(pairs[:_PAIRS] + more)
     if system.parameters:
         values = (f"{k} = {_value(v)}" for k, v in system.parameters.items())
         yield "Parameters", "\n".join(values)
@@ -364,7 +339,7 @@ def _sections(system: System, width: int) -> Lines:
         yield "Time", f"{system.time}, a component of the state{period}"
     angles = {i: period for i, period in system.periods.items() if i != system.explicit_time}
     if angles:
-        words = (f"{system.components[i]} {period:.9g}" for i, period in angles.items())
+        words = (f"{names[i]} {period:.9g}" for i, period in angles.items())
         yield "Angles and their periods", ", ".join(words)
     if not system.is_measured:
         title = "Derivative" if system.is_discrete else "Divergence"
@@ -378,19 +353,6 @@ def _sections(system: System, width: int) -> Lines:
         yield "Suggested", ", ".join(suggested)
     if not (system.is_measured or system.is_discrete):
         yield "Classical methods", ", ".join(applicable_methods(system)[0])
-
-
-def _conjugate(system: System) -> str:
-    """Return the first pairs of a position and its momentum, and why they are pairs."""
-    from vpintegrator.dynamics.conjugate import conjugate_pairs
-
-    names = system.components
-    pairs = [(names[q], names[p]) for q, p in zip(*system.equations.halves, strict=True)]
-    text = "; ".join(f"{q}, {p}" for q, p in pairs[:_PAIRS])
-    text += "; ..." if len(pairs) > _PAIRS else ""
-    if conjugate_pairs(names[: system.phase_dim], velocities=True) is None:
-        text += "\nthe names of the components do not say so: positions come first, then momenta"
-    return text
 
 
 def _value(value: Any) -> str:

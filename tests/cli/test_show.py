@@ -19,7 +19,7 @@ from vpintegrator.rollout import METHODS
 @pytest.mark.parametrize(
     ("name", "texts"),
     [
-        ("systems", ("rigid-body", "36 (m)", "divergence-free", "pendulum")),
+        ("systems", ("rigid-body", "36", "divergence-free", "pendulum")),
         ("recipes", ("rigid-body-circles", "coupled-oscillators")),
         ("methods", tuple(METHODS)),
         ("models", tuple(ARCHITECTURES)),

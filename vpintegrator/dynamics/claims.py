@@ -47,8 +47,8 @@ _FORMS = {"symplectic": "the form dq dp is kept", "divergence_free": "the determ
 def random_states(dim: int, count: int = POINTS) -> np.ndarray:
     """Return states (count, dim) of mpmath's numbers, always the same."""
     generator = random.Random(20231219)
-    numbers = [HIGH.mpf(generator.gauss(0.0, 1.0)) for _ in range(count * dim)]
-    return np.array(numbers, dtype=object).reshape(count, dim)
+    numbers = np.array([generator.gauss(0.0, 1.0) for _ in range(count * dim)])
+    return exact_states(numbers.reshape(count, dim))
 
 
 def exact_states(states: np.ndarray) -> np.ndarray:
@@ -197,11 +197,8 @@ class ClaimTrial(ABC):
             k = max(failing, key=lambda k: abs(claim.defects[k]))
             return claim.defects[k], self.states[k]
         if known.sum() < min(max(len(self.states), 1), FEWEST):
-            what = "map" if self.is_map else "formula"
-            raise InputError(
-                f"{claim.where}: cannot be checked, the {what} has no finite value at the states "
-                "of its domain"
-            )
+            words = "cannot be checked, there is no finite value at the states of the domain"
+            raise InputError(f"{claim.where}: {words}")
         return None
 
     def require(self, claim: Claim) -> None:
@@ -289,10 +286,8 @@ class TrialStates(ClaimTrial):
     def _affordable(self, candidates: np.ndarray, most: int) -> np.ndarray:
         """Return the first states with values there, (2, state, dim); fewer of costly formulas."""
         e = self.equations
-        checks = (
-            1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods) + 3 * len(e.invariants)
-        )
-        cost = checks * len(formula_nodes(e)) + 1
+        checks = 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods)
+        cost = (checks + 3 * len(e.invariants)) * len(formula_nodes(e)) + 1
         wanted = min(max(_OPERATIONS // cost, 1), most)
         pairs = ((state, self.at(state[None])[0]) for state in candidates)
         known = islice((pair for pair in pairs if _is_known(pair[1])), wanted)
@@ -389,9 +384,8 @@ def check_declared(equations: Equations, source: str) -> tuple[bool, bool]:
     """Return the structure that measured states are said to have, which is believed."""
     e = equations
     if e.symplectic and e.divergence_free is False:
-        raise InputError(
-            f"{source}, divergence_free: the file says false, but symplectic maps preserve volume"
-        )
+        words = "the file says false, but symplectic maps preserve volume"
+        raise InputError(f"{source}, divergence_free: {words}")
     return bool(e.divergence_free or e.symplectic), bool(e.symplectic)
 
 
@@ -431,10 +425,8 @@ def _form_claims(trial: ClaimTrial, source: str) -> Iterator[Claim]:
     e, dim = trial.equations, len(trial.equations.symbols)
     if dim > _LARGEST and trial.is_exact:
         if e.symplectic or e.divergence_free:
-            raise InputError(
-                f"{source}: volume and form are checked for maps of up to {_LARGEST} components, "
-                f"not {dim}"
-            )
+            words = "volume and form are checked for maps of up to"
+            raise InputError(f"{source}: {words} {_LARGEST} components, not {dim}")
         return
     slopes = trial.derivative()
     known = _is_known(slopes.reshape(-1, dim * dim))

@@ -36,7 +36,6 @@ _LARGEST_DEFAULT = 10**15
 _LONGEST_NAME = 100
 _RETURNS = 10  # steps of a trajectory of a return map, unless a recipe says otherwise
 _DEFAULTS: dict[str, Any] = {"step": (int, float), "steps": int, "time": (int, float)}
-_SEVERAL_LINES = ("description", "reference")
 
 
 def read_definition(
@@ -61,12 +60,10 @@ def read_definition(
     given = plain_value(parameters or {}, source)
     table = read_toml(text, source)
     check_table(table, KEYS, source)
-    texts: dict[str, Any] = {
-        key: readable(
-            table.get(key, ""), f"{source}, {key}", _LONGEST_TEXT, lines=key in _SEVERAL_LINES
-        )
-        for key in TEXTS
-    }
+    texts: dict[str, Any] = {}
+    for key in TEXTS:
+        several = key in ("description", "reference")
+        texts[key] = readable(table.get(key, ""), f"{source}, {key}", _LONGEST_TEXT, several)
     texts["title"] = texts["title"] or name or "untitled system"
     name = name or "-".join(texts["title"].lower().split())
     # the name can be part of a file's name, and leads to no other folder
@@ -88,14 +85,13 @@ def _read(texts: dict[str, Any], table: Mapping[str, Any], given: Mapping[str, A
             f"{source}, [defaults] step: a step of a map is one iteration; leave it out (the key "
             "'iterations' says how many times its stages are applied in one)"
         )
-    initial = table.get("initial_conditions")
     definition = Definition(
         **texts,
         equations=equations,
         parameters=parameters,
         definitions=equations.definitions,
         defaults=defaults,
-        initial_table=initial,
+        initial_table=table.get("initial_conditions"),
     )
     return _checked(definition, trial_of(definition))
 
@@ -165,14 +161,12 @@ def within_reach(source: str) -> Iterator[None]:
     """Tell in a sentence where formulas are too long, too deep or too large."""
     try:
         yield
-    except RecursionError:
-        raise InputError(f"{source}: the equations are nested too deeply") from None
     except TooLong as error:
         raise InputError(f"{source}: the equations write out to {error}") from None
-    except ArithmeticError:
+    except (RecursionError, ArithmeticError):
         raise InputError(
-            f"{source}: the derivatives of the equations have a constant that is too large, or no "
-            "real number"
+            f"{source}: the equations are nested too deeply, or a constant of their derivatives is "
+            "too large or no real number"
         ) from None
 
 

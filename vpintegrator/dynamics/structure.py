@@ -10,7 +10,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from vpintegrator.errors import InputError, nearest
+from vpintegrator.arguments import one_of
+from vpintegrator.errors import InputError
 from vpintegrator.names import FORMS
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -55,9 +56,7 @@ class Structure:
     pairs: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            hint = nearest(str(self.form), FORMS)
-            raise InputError(f"there is no form '{self.form}'{hint}; there are {', '.join(FORMS)}")
+        one_of("form", self.form, FORMS)
 
     @classmethod
     def of(
@@ -101,15 +100,11 @@ class Structure:
     def __str__(self) -> str:
         form = {"symplectic": "symplectic", "volume": "volume-preserving"}.get(self.form, "")
         lists = {
-            "reversing symmetr": ("y", "ies", self.reversing_symmetries),
-            "symmetr": ("y", "ies", self.symmetries),
-            "angle": ("", "s", self.periods),
+            ("reversing symmetry", "reversing symmetries"): self.reversing_symmetries,
+            ("symmetry", "symmetries"): self.symmetries,
+            ("angle", "angles"): self.periods,
         }
-        counts = [
-            f"{len(each)} {word}{one if len(each) == 1 else many}"
-            for word, (one, many, each) in lists.items()
-            if each
-        ]
+        counts = [f"{len(x)} {words[len(x) > 1]}" for words, x in lists.items() if x]
         return ", ".join(filter(None, [form, *counts])) or "no structure"
 
     @property
