@@ -100,7 +100,7 @@ def test_joined_arrays(run, done, ending, tmp_path):
     joined = np.concatenate([ARRAYS["q"], ARRAYS["p"]], axis=-1)
     np.testing.assert_array_equal(np.sort(found, axis=0), np.sort(joined, axis=0))
     refusal = run(main, f"a.{ending}", "-o", "c.h5")
-    assert refused(refusal, "several arrays that may be the states")
+    assert refused(refusal, "expected one array of states")
     refusal = run(main, f"a.{ending}", "-o", "c.h5", "--variable", "q,v")
     assert refused(refusal, "has no variable 'v'")
 
