@@ -81,7 +81,7 @@ def test_lost_particles_are_left_out_and_counted(tmp_path):
     kept = np.isfinite(after).all(axis=1)
     np.testing.assert_array_equal(pairs_of(dataset), expected(range(4), BEFORE[kept], AFTER[kept]))
     assert dataset.step == 0.5 and "3 pairs of 40" in dataset.recipe
-    with pytest.raises(InputError, match="0 of 40 pairs are complete"):
+    with pytest.raises(InputError, match="are too few"):
         import_pairs(tmp_path, (BEFORE, np.full((40, 4), np.nan)), overwrite=True)
 
 

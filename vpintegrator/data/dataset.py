@@ -23,7 +23,7 @@ from vpintegrator.dynamics import Family, System, solve
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.errors import InputError
-from vpintegrator.storage.reading import StoredGroup, check_shape, open_hdf5, reading
+from vpintegrator.storage.reading import check_shape, open_hdf5, reading
 
 if TYPE_CHECKING:
     from vpintegrator.data.pairs import Pairs
@@ -83,7 +83,11 @@ class Dataset:
             self.parameters: dict[str, Any] = f.json("parameters")
             self._system = f.text("system"), f.text("system_name")
             folder = find_shards(path, f)
-            self.varied = _read_varied(f)
+            # names of what varies, and their ranges; the step comes first
+            variation = Variation.from_table(f.json("varied", default={}), str(f))
+            self.varied = variation.bounds
+            for name in variation.parameters:
+                check_name(name, f"{f}, [vary]")
             self.shapes: dict[str, tuple[int, ...]] = {}
             for name in GROUPS:
                 self.shapes[name] = count, length, _ = state_of(f, name, folder).shape
@@ -151,14 +155,12 @@ class Dataset:
         InputError
             If there is no such group, or a value in the file is not finite, or no positive step.
         """
-        self._check(group)
-        count = self.shapes[group][:1]
+        count = self._shape(group)[:1]
         values = np.empty((*count, len(self.varied)))
         with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
-            for k, name in enumerate(self.varied):
-                values[:, k] = f.group(group).array(condition_variable(name), count)
-                low = 0.0 if name == STEP else -np.inf
-                if not (np.isfinite(values[:, k]) & (values[:, k] > low)).all():
+            for column, name in zip(values.T, self.varied, strict=True):
+                column[:] = f.group(group).array(condition_variable(name), count)
+                if not np.isfinite(column).all() or (name == STEP and (column <= 0).any()):
                     kind = "positive" if name == STEP else "finite"
                     raise InputError(
                         f"{self.path}, {group}: the {name} of a trajectory is no {kind} number"
@@ -198,14 +200,30 @@ class Dataset:
             If it has other components, or gives other states; the message says by how much.
         """
         of_kind("system", system, System, "a System")
+        where = f"{system.name} does not give the trajectories of {self.path}"
         if self.varied:
+            raise InputError(f"{where}, each of which has its own {', '.join(self.varied)}")
+        if system.components != self.system.components:
             raise InputError(
-                f"every trajectory of {self.path} has its own {', '.join(self.varied)}; a system "
-                "is put beside trajectories that have the same"
+                f"{where}: its components are {', '.join(system.components[:8])}, but those of the "
+                f"states {', '.join(self.system.components[:8])}"
             )
         group = next(name for name, shape in self.shapes.items() if shape[0] and shape[1])
-        states = self.states(group, *map(slice, _CHECKED))
-        _check_reproduces(self, system, states, self.times(group)[: _CHECKED[1]])
+        states, times = self.states(group, *map(slice, _CHECKED)), self.times(group)[: _CHECKED[1]]
+        known = states[np.isfinite(states).all(axis=(1, 2))]
+        times = np.rint(times - times[0]) if system.is_discrete else times - times[0]
+        try:
+            found = solve(system, known[:, 0], times) if len(known) else known
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        sizes = bounded_sizes(system, np.abs(known).max(axis=(0, 1), initial=0.0))
+        difference = np.abs(found - known)  # (trajectory, time, dim)
+        if len(wrong := np.argwhere(difference > _REPRODUCED * sizes)):
+            _, k, i = wrong[0]
+            raise InputError(
+                f"{where}: after {k} steps {system.components[i]} differs by {difference.max():.3g}"
+                "; give the function, and the parameters, that they were made with"
+            )
         return self.attached(system)
 
     def attached(self, system: System) -> Dataset:
@@ -229,18 +247,16 @@ class Dataset:
     @property
     def description(self) -> str:
         """Numbers of trajectories and steps in each group, in words."""
-        counts, lengths = ([shape[k] for shape in self.shapes.values()] for k in (0, 1))
-        parts = counts if self._is_cut_by_trajectory else lengths
-        groups = ", ".join(f"{n:,} {name}" for n, name in zip(parts, self.shapes, strict=True))
-        steps, each = max(lengths) - 1, f"of {self.step_text}"
-        if not self._is_cut_by_trajectory:
-            return f"{counts[0]:,}, cut in time: {groups}; steps {each}{self._varied_text}"
-        many = "a step" if steps == 1 else f"{steps:,} steps"
-        return f"{groups}; {many} {each} each{self._varied_text}"
-
-    @property
-    def _is_cut_by_trajectory(self) -> bool:
-        return len({shape[1] for shape in self.shapes.values() if shape[0] and shape[1]}) == 1
+        counts, lengths, _ = zip(*self.shapes.values(), strict=True)
+        is_cut = len({length for count, length, _ in self.shapes.values() if count and length}) > 1
+        parts = zip(lengths if is_cut else counts, self.shapes, strict=True)
+        groups = ", ".join(f"{n:,} {name}" for n, name in parts)
+        if is_cut:
+            text = f"{counts[0]:,}, cut in time: {groups}; steps of {self.step_text}"
+        else:
+            steps = "a step" if max(lengths) == 2 else f"{max(lengths) - 1:,} steps"
+            text = f"{groups}; {steps} of {self.step_text} each"
+        return text + self._varied_text
 
     def states(
         self,
@@ -263,10 +279,10 @@ class Dataset:
         InputError
             If there is no such group.
         """
-        self._check(group)
+        shape = self._shape(group)
         with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
             state = state_of(f, group, find_shards(self.path, f))
-            check_shape(state, self.shapes[group], str(self.path))
+            check_shape(state, shape, str(self.path))
             # other errors are mistakes in the indices
             with reading(str(self.path), (OSError, RuntimeError)):
                 return np.asarray(state[trajectories, times])
@@ -274,14 +290,13 @@ class Dataset:
     @property
     def _varied_text(self) -> str:
         ranges = self.varied.items()
-        named = [f"{name} {low:g} to {high:g}" for name, (low, high) in ranges if name != STEP]
-        return "".join(f", {text}" for text in named)
+        return "".join(f", {n} {low:g} to {high:g}" for n, (low, high) in ranges if n != STEP)
 
     def times(self, group: str) -> np.ndarray:
         """Return times of the states of a group, (time,); numbers of steps where these differ."""
-        self._check(group)
+        length = self._shape(group)[1:2]
         with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
-            return f.group(group).array("time", self.shapes[group][1:2])
+            return f.group(group).array("time", length)
 
     def windows(
         self,
@@ -300,57 +315,15 @@ class Dataset:
         where = f"{self.path}, {group}"
         return Pairs.of_states(self.states(group), window, prediction_window, horizon, where)
 
-    def _check(self, group: str) -> None:
+    def _shape(self, group: str) -> tuple[int, ...]:
         if group not in self.shapes:
             raise InputError(f"{self.path} has no group '{group}'; it has {', '.join(self.shapes)}")
+        return self.shapes[group]
 
     def __repr__(self) -> str:
         groups = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
         varied = f"step {self.step_text}{self._varied_text}"
         return f"<Dataset {self.path}: {self._system[1]}, {varied}, {groups}>"
-
-
-def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
-    """Read the names of the quantities that vary, and their ranges; the step comes first."""
-    variation = Variation.from_table(file.json("varied", default={}), str(file))
-    for name in variation.parameters:
-        check_name(name, f"{file}, [vary]")
-    return variation.bounds
-
-
-def _check_reproduces(
-    dataset: Dataset, system: System, states: np.ndarray, times: np.ndarray
-) -> None:
-    """Check that a system gives states (trajectory, time, dim) of a dataset again.
-
-    Raises
-    ------
-    InputError
-        If it has other components, or gives other states; the message says by how much.
-    """
-    where = f"{system.name} does not give the trajectories of {dataset.path}"
-    if system.components != dataset.system.components:
-        raise InputError(
-            f"{where}: its components are {', '.join(system.components[:8])}, but those of the "
-            f"states {', '.join(dataset.system.components[:8])}"
-        )
-    known = states[np.isfinite(states).all(axis=(1, 2))]
-    if not len(known):
-        return
-    times = np.rint(times - times[0]) if system.is_discrete else times - times[0]
-    try:
-        found = solve(system, known[:, 0], times)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-    allowed = _REPRODUCED * bounded_sizes(system, np.abs(known).max(axis=(0, 1)))
-    excess = np.abs(found - known) - allowed
-    if (excess > 0).any():
-        _, k, i = np.unravel_index(int(np.argmax(excess)), excess.shape)
-        raise InputError(
-            f"{where}: after {k} steps {system.components[i]} differs by "
-            f"{np.abs(found - known).max():.3g}; give the function, and the parameters, that they "
-            "were made with"
-        )
 
 
 def open_dataset(path: str | os.PathLike[str], system: System | None = None) -> Dataset:

@@ -126,9 +126,6 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         own = None if self.parameters is None else self.parameters[first]
         return Pair(inputs.contiguous(), targets.contiguous(), own)
 
-    def __repr__(self) -> str:
-        return f"<{len(self)} pairs of windows of {self.window} states>"
-
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
         """Every pair once, in random order, ``size`` at a time; the last ones may be fewer."""
         order = torch.randperm(len(self), generator=generator).to(self.first.device)
@@ -136,12 +133,8 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
 
     def evenly(self, count: int) -> Pair:
         """Return a number of pairs, evenly chosen from all; all if there are no more."""
-        return self.pair(self.places(count))
-
-    def places(self, count: int) -> torch.Tensor:
-        """Return the numbers of these pairs."""
         count = min(count, len(self))
-        return torch.linspace(0, len(self) - 1, count, dtype=torch.float64).long()
+        return self.pair(torch.linspace(0, len(self) - 1, count, dtype=torch.float64).long())
 
     def sample(self, count: int, generator: torch.Generator) -> Pair:
         """Return different pairs at random: ``count``, or all if there are no more."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import is_number
-from vpintegrator.errors import InputError, nearest
+from vpintegrator.arguments import is_number, one_of
+from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
 
 GROUPS = ("train", "validation", "test")
@@ -45,19 +45,12 @@ class Split:
     fractions: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.by not in _WAYS:
+        one_of("split by", self.by, _WAYS)
+        given = USUAL_FRACTIONS if self.fractions is None else self.fractions
+        sound = len(given) == len(GROUPS) and all(is_number(f) and 0 <= f <= 1 for f in given)
+        if not sound or abs(sum(given) - 1) > 1e-6 or not given[0] > 0:
             raise InputError(
-                f"split by '{self.by}': it can be by {' or by '.join(_WAYS)}"
-                f"{nearest(str(self.by), _WAYS)}"
-            )
-        if self.fractions is None:
-            return
-        numbers = len(self.fractions) == len(GROUPS) and all(
-            is_number(f) and 0 <= f <= 1 for f in self.fractions
-        )
-        if not numbers or abs(sum(self.fractions) - 1) > 1e-6 or not self.fractions[0] > 0:
-            raise InputError(
-                f"split, fractions {', '.join(map(str, self.fractions))}: expected the parts of "
+                f"split, fractions {', '.join(map(str, given))}: expected the parts of "
                 f"{', '.join(GROUPS)}, which add up to 1, as in 0.7, 0.15, 0.15"
             )
 

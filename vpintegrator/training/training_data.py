@@ -16,8 +16,8 @@ import torch
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.data import Dataset, open_dataset
-from vpintegrator.data.chains import chains
 from vpintegrator.data.pairs import Pair, Pairs
+from vpintegrator.data.windows import chains
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.sizes import spread_of
@@ -291,8 +291,8 @@ class TrainingData:
         pairs, end = self.pairs(model, "test"), time.perf_counter() + time_left()
 
         def in_order() -> Iterator[Pair]:
-            for chosen in pairs.places(_TEST_WINDOWS).split(_AT_ONCE):
-                yield pairs.pair(chosen).to(model.scale)
+            for part in pairs.evenly(_TEST_WINDOWS).split(_AT_ONCE):
+                yield part.to(model.scale)
                 if time.perf_counter() > end:
                     return
 

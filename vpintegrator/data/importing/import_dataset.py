@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from vpintegrator.arguments import one_of, positive
-from vpintegrator.data.chains import chains
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import write_dataset
 from vpintegrator.data.importing.readers import Runs, plain_name, read_pairs, read_runs
 from vpintegrator.data.split import Split, consecutive
 from vpintegrator.data.variation import STEP
+from vpintegrator.data.windows import chains
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.expressions import check_name
@@ -33,7 +33,7 @@ _CLAIMS = {
     "none": {"divergence_free": False},
     None: {},
 }
-_FEW = 5  # runs from which on whole ones are dealt out; pairs of a dataset at least
+_FEW = 5  # runs from which on whole ones are dealt out
 _UNEQUAL = 1e-3  # relative difference of steps that are not equal
 _ROUNDED = 0.1  # the same where the step is given: times as written are rounded
 _CHECKED = 1000  # steps that are solved for
@@ -149,7 +149,7 @@ def import_dataset(
         runs, in_order = _joined(runs, notes)
     steps, first = _steps(runs, None if step is None else positive("step", step))
     way, groups = _deal(runs.states.shape, split, fractions, None if in_order else seed)
-    values = {STEP: steps} | _parameters(runs)
+    values = {STEP: steps, **runs.parameters}
     varied = {name: value for name, value in values.items() if np.ptp(value)}
     nominal = np.concatenate([groups[name][0] for name in ("test", "train")])[0]
     known = {name: float(value[nominal]) for name, value in values.items() if name != STEP}
@@ -210,11 +210,6 @@ def import_dataset(
 def _complete(runs: Runs, notes: list[str]) -> Runs:
     """Return the pairs of finite states, and note how many were left out."""
     kept = np.isfinite(runs.states).all(axis=(1, 2))
-    if kept.sum() < _FEW:
-        raise InputError(
-            f"{runs.where}: {kept.sum()} of {len(kept)} pairs are complete, without NaN; {_FEW} "
-            "are needed"
-        )
     if lost := int((~kept).sum()):
         many = "1 pair" if lost == 1 else f"{lost:,} pairs"
         notes.append(f"left out, as states are NaN or infinite (lost): {many} of {len(kept):,}")
@@ -348,18 +343,6 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
             steps[:] = float(f"{(steps * weights).sum() / weights.sum():.12g}")
     together = np.ptp(starts) <= tolerance * np.median(steps)
     return steps, float(starts[0]) if together else 0.0
-
-
-def _parameters(runs: Runs) -> dict[str, np.ndarray]:
-    """Return the parameters of each run, (run,), by name, whose names and values are checked."""
-    for name, values in runs.parameters.items():
-        reserved = check_name(name, f"{runs.where}, parameter {name}") == STEP
-        if reserved or not np.isfinite(values).all():
-            raise InputError(
-                f"{runs.where}: a parameter is a finite number in each run, with another name than "
-                f"{STEP}; see {name}"
-            )
-    return dict(runs.parameters)
 
 
 def _with_parameters(system: System, nominal: Mapping[str, float], varied: Sequence[str]) -> System:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import h5py
 import numpy as np
 
+from vpintegrator.dynamics.expressions import check_name
+from vpintegrator.dynamics.family import STEP
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.files import check_input
 from vpintegrator.storage.reading import check_dataset, check_kind, open_any, reading
@@ -325,13 +327,13 @@ def _find_runs(
         times = np.broadcast_to(times.reshape(-1, length), (count, length))
     for name, values in held.items():
         if source.is_table:
-            if ((values != values[:, :1]) & ~np.isnan(values)).any():
-                raise InputError(f"{where}: the parameter {name} changes in a run")
-            values = values[:, 0]
-        if values.size not in (1, count):
+            same = ((values == values[:, :1]) | np.isnan(values)).all()
+            values = values[:, 0] if same else np.empty(0)
+        reserved = check_name(name, f"{where}, parameter {name}") == STEP
+        if reserved or values.size not in (1, count) or not np.isfinite(values).all():
             raise InputError(
-                f"{where}, {name}: a parameter is one number, or one for each of {count} "
-                f"trajectories, not an array of shape {values.shape}"
+                f"{where}, {name}: a parameter is a finite number, the same for all times of each "
+                f"of {count} trajectories, with another name than {STEP}"
             )
         held[name] = np.broadcast_to(values.ravel(), (count,))
     steps = np.empty(0) if step is None else rest.numbers(step)
