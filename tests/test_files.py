@@ -107,7 +107,7 @@ def test_a_folder_is_filled_with_whole_files_or_left_as_it_was(tmp_path):
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "third"}
     (tmp_path / "file").touch()
     for wrong, said in (
-        (tmp_path / "file", "name a folder"),
+        (tmp_path / "file", "File exists"),
         (tmp_path / "x" / "y", "No such file"),
     ):
         with pytest.raises(InputError, match=said), filling(wrong):

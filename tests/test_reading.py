@@ -11,7 +11,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.storage.reading import StoredGroup, open_hdf5, read_json
+from vpintegrator.storage.reading import StoredGroup, open_hdf5
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +94,11 @@ def bomb(file):
         (attribute("step", np.nan), "'step' must be a positive number, not nan"),
         (attribute("step", "0.1"), "'step' must be a positive number, not '0.1'"),
         (attribute("step", None), "'step' is missing"),
-        (attribute("seed", -1), "'seed' must be a whole number, 0 or more"),
+        (attribute("seed", -1), "'seed' must be a whole .at least 0. number"),
         (attribute("title", np.bytes_(b"\xff")), "'title' must be a text in UTF-8"),
         (attribute("accuracy", "{"), "'accuracy' is not JSON"),
         (attribute("accuracy", '{"a": ' * 5000 + "1" + "}" * 5000), "nested too deeply"),
-        (attribute("format_version", "x"), "'format_version' must be a whole number"),
+        (attribute("format_version", "x"), "'format_version' must be a whole"),
         (attribute("format_version", 99), "has format version 99"),
         (attribute("format", None), "is an HDF5 file of another program"),
     ],
@@ -150,13 +150,6 @@ def test_what_is_no_hdf5_file_is_one_sentence(sound, tmp_path, kind):
         path.write_bytes(sound.read_bytes()[:3000])
     with pytest.raises(InputError, match=r"a\.h5"):
         vp.open_dataset(path)
-
-
-def test_json_is_of_the_kind_expected():
-    assert read_json('{"a": [1, {"b": 2}]}', "x") == {"a": [1, {"b": 2}]}
-    assert read_json("[1]", "x", list) == [1]
-    with pytest.raises(InputError, match="x must be a list in JSON"):
-        read_json("{}", "x", list)
 
 
 def test_a_chunk_without_room_for_its_checksum_does_not_crash_hdf5(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.data import Variation, generate, load_recipe, open_dataset
+from vpintegrator.data import generate, load_recipe, open_dataset
 from vpintegrator.data.dataset_file import digests, fingerprint
 from vpintegrator.data.generation.plan import ShardPlan
 from vpintegrator.dynamics import solve
@@ -122,22 +122,6 @@ def test_every_group_covers_the_ranges_evenly(body):
         logarithms = np.log(conditions[:, 2:] / 0.5) / np.log(3)
         cells = np.floor(np.hstack([parts, logarithms]) * len(conditions)).astype(int)
         assert all(sorted(column) == list(range(len(conditions))) for column in cells.T)
-
-
-@given(
-    low=st.floats(1e-6, 1e3), factor=st.floats(1.01, 1e4), log=st.booleans(), seed=st.integers(0)
-)
-def test_values_lie_in_their_range_and_follow_from_the_seed(low, factor, log, seed):
-    seed %= 2**63
-    table = {"a": {"low": low, "high": low * factor, "log": log}}
-    variation = Variation.from_table(table, "recipe")
-    values = variation.draw([7, 0, 3], seed)
-    assert values.shape == (10, 1)
-    assert (values >= low).all() and (values <= low * factor).all()
-    np.testing.assert_array_equal(values, variation.draw([7, 0, 3], seed))
-    median = np.sqrt(factor) * low if log else low * (1 + factor) / 2
-    assert (values[:7] < median).sum() in (3, 4)
-    assert Variation.from_table(variation.table, "recipe") == variation
 
 
 def test_the_recipe_makes_the_same_again(body, tmp_path):

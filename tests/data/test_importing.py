@@ -62,23 +62,6 @@ def test_arrays_come_back_as_they_were(states, step, tmp_path_factory):
     assert dataset.step == step and dataset.is_complete and dataset.system.is_measured
 
 
-@given(
-    states=hnp.arrays(
-        np.float64,
-        st.tuples(st.integers(3, 5), st.integers(2, 6), st.just(2)),
-        elements=FINITE,
-    )
-)
-def test_tables_of_pandas_come_back_as_they_were(states, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("a")
-    table = table_of(states, 0.5 * np.arange(states.shape[1]))
-    table.to_csv(folder / "a.csv")  # with a column of numbers of rows, which is no component
-    for source in (table, folder / "a.csv"):
-        dataset = import_dataset(source, folder / "a.h5", split="trajectory", overwrite=True)
-        np.testing.assert_array_equal(all_states(dataset), states)
-        assert dataset.step == 0.5 and dataset.system.components == ("x", "v")
-
-
 def write(path, kind):
     named = {"X": STATES, "t": TIMES, "note": "swing"}
     parts = {"x": STATES[..., 0], "v": STATES[..., 1], "t": TIMES}

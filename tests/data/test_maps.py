@@ -79,14 +79,3 @@ def test_a_family_of_return_maps(tmp_path):
             extended, arguments={"functions": "polynomial", "degree": 3, "depth": 2}
         )
         assert model.structure.is_symplectic
-
-
-def test_own_initial_states_of_a_return_map(tmp_path):
-    system = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
-    own = {"distribution": "uniform", "low": [0, 0], "high": [0.1, 0.2]}
-    dataset = vp.generate(system, tmp_path / "own.h5", count=20, steps=1, initial_conditions=own)
-    first = dataset.states("train")[:, 0]
-    assert (first >= 0).all() and (first <= [0.1, 0.2]).all()
-    vary = {"energy": [0.05, 0.1]}
-    recipe = vp.load_recipe(system, count=20, initial_conditions=own, vary=vary)
-    assert (recipe.initial_states() <= [0.1, 0.2]).all()

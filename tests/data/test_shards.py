@@ -1,6 +1,5 @@
 """Datasets made in shards: the same bits whoever makes them, whatever interrupts them."""
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -14,9 +13,8 @@ import numpy as np
 import pytest
 import xarray
 
-from vpintegrator.data import generate, load_recipe, open_dataset
+from vpintegrator.data import generate, open_dataset
 from vpintegrator.data.dataset_file import digests, fingerprint
-from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
 from vpintegrator.storage.files import locked
 
@@ -49,15 +47,6 @@ def test_one_file_and_a_view_hold_the_same(whole, view):
     assert same_states(whole, view)
     known = {group: digests(view.states(group)) for group in view.shapes}
     assert view.fingerprint == fingerprint(known, view.step, {})
-
-
-def test_states_are_those_of_one_integration(whole):
-    recipe = load_recipe("rigid-body", **SMALL)
-    states = solve(
-        recipe.system, recipe.initial_states(), 0.2 * np.arange(6), "LSODA", 1e-8, recipe.atol
-    )
-    found = np.concatenate([whole.states(group) for group in whole.shapes])
-    assert found.tobytes() == states.tobytes()
 
 
 @pytest.mark.thorough
@@ -258,21 +247,3 @@ def _alive(pid):
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
         return False
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_killed_it_resumes_to_the_same_bytes(tmp_path, whole):
-    """Each time when one more shard is there, or a moment later."""
-    path, shards = tmp_path / "a.h5", tmp_path / "a.h5.shards"
-    for stage in (0, 1, 2, 3):
-        process = multiprocessing.get_context("fork").Process(
-            target=generate, args=("rigid-body", path), kwargs={"resume": True, **SMALL}
-        )
-        process.start()
-        wait_for(lambda stage=stage: path.exists() or len(list(shards.glob("*.h5"))) >= stage)
-        time.sleep(0.01 * stage)
-        process.kill()
-        process.join()
-    generate("rigid-body", path, resume=True, **SMALL)
-    assert path.read_bytes() == whole.path.read_bytes()
-    assert not shards.exists()

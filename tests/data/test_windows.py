@@ -78,15 +78,6 @@ def test_batches_hold_every_pair_once(dataset):
     assert torch.equal(loaded[0], pairs[:][0])
 
 
-def test_a_random_subset(dataset):
-    pairs = dataset.windows(2)
-    inputs, *_ = pairs.sample(60, torch.Generator().manual_seed(1))
-    drawn = {window.numpy().tobytes() for window in inputs}
-    assert len(drawn) == 60
-    assert drawn <= {window.numpy().tobytes() for window in pairs[:][0]}
-    assert len(pairs.sample(10**6, torch.Generator())[0]) == len(pairs)
-
-
 def test_states_are_read_in_part(dataset):
     whole = dataset.states("train")
     np.testing.assert_array_equal(

@@ -75,10 +75,3 @@ def test_broken_links_are_found(tmp_path, site):
         "g.css: https://example.org/y.png is fetched from elsewhere",
         "index.html: a/b.html#there has no such place",
     ]
-
-
-def test_no_page_of_the_models_holds_several(site):
-    """One page of all was 36,000 pixels long."""
-    pages = dict(site("python_api").documented(ROOT / "docs" / "reference" / "api"))
-    classes = [model.__name__ for model in vp.models.ARCHITECTURES.values()]
-    assert len({pages[f"vpintegrator.models.{name}"] for name in classes}) == len(classes)

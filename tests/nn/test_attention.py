@@ -231,50 +231,6 @@ def test_general_attention_equals_torch(heads, width, length, seed):
     assert_close(ours.attention_weights(query, key, value), weights, 1e-12)
 
 
-def copy_torch_self_attention(theirs, ours):
-    with torch.no_grad():
-        for (_, own), weight in zip(parts(ours), theirs.in_proj_weight.chunk(3), strict=True):
-            own.weight.copy_(weight.view_as(own.weight))
-
-
-@pytest.mark.parametrize("heads", [1, 2, 4])
-def test_subspace_attention_equals_torch(heads):
-    theirs = torch.nn.MultiheadAttention(4, heads, bias=False, batch_first=True, dtype=DOUBLE)
-    with torch.no_grad():
-        theirs.out_proj.weight.copy_(torch.eye(4))
-    ours = nn.MultiHeadAttention(4, heads)
-    copy_torch_self_attention(theirs, ours)
-    X = sample(3, 5, 4)
-    expected = theirs(X, X, X)[0]
-    assert_close(ours(X), expected, 1e-12)
-    assert_close(ours(X[0]), expected[0], 1e-12)
-    ours.residual = True
-    assert_close(ours(X), X + expected, 1e-12)
-
-
-def test_per_head_sum_equals_stacked_projection():
-    layer = nn.GeneralMultiHeadAttention(
-        4, 3, key_dim=5, value_dim=2, key_width=6, value_width=7, output_dim=8
-    )
-    query, key, value = sample(2, 3, 4, seed=1), sample(2, 9, 5, seed=2), sample(2, 9, 2, seed=3)
-    stacked = layer(query, key, value)
-    assert stacked.shape == (2, 3, 8)
-    c = layer.attention_weights(query, key) @ layer.value(value)
-    projections = layer.output.weight.unflatten(1, (3, 7))  # (d_o, head, d_v)
-    summed = sum(c[:, h] @ projections[:, h].mT for h in range(3)) + layer.output.bias
-    assert_close(summed, stacked, 1e-12)
-    # and each head by its formula
-    (q, k, v) = (
-        part.unflatten(-1, (3, -1))
-        for part in (
-            torch.nn.functional.linear(x, heads_of.weight.flatten(0, 1), heads_of.bias)
-            for x, (_, heads_of) in zip((query, key, value), parts(layer), strict=True)
-        )
-    )
-    scores = torch.einsum("bmhe,bnhe->bhmn", q, k) / 6**0.5
-    assert_close(torch.einsum("bhmn,bnhe->bhme", scores.softmax(-1), v), c, 1e-12)
-
-
 def test_encoder_block_equals_torch():
     theirs = torch.nn.TransformerEncoderLayer(
         6, 2, dim_feedforward=24, dropout=0.0, batch_first=True, dtype=DOUBLE

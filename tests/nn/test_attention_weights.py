@@ -105,21 +105,6 @@ def test_attention_is_found_wherever_it_is(model, shapes):
     assert_close(model(window), image)
 
 
-def test_of_a_reversible_map_they_are_those_of_its_last_half():
-    torch.manual_seed(0)
-    model = models.VolumePreservingMultiheadTransformer(
-        dim=2, window=3, depth=1, reversing_symmetries=[torch.diag(torch.tensor([1.0, -1.0]))]
-    )
-    randomise(model, 0.5, seed=5)
-    window = sample(3, 2)
-    weights = nn.attention_weights(model, window)
-    assert list(weights) == [f"core.psi.0.functions.{block}.attention" for block in (0, 1)]
-    core = model.core
-    middle = core.reflection(core.psi.inverse(core.reflection(window)))
-    for place, matrix in nn.attention_weights(core.psi, middle).items():
-        assert_close(weights[f"core.psi.{place}"], matrix)
-
-
 def test_the_change_of_a_rotation_is_its_angle():
     """A rotation of two time steps by an angle t moves windows by 2 sin(t / 2) of their size."""
     layer = nn.CoupledAttention(2, 2)

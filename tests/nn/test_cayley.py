@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nn.laws import assert_close, sample
-from vpintegrator.nn import cayley, skew_correlations, skew_matrix
+from vpintegrator.nn import cayley, skew_matrix
 from vpintegrator.nn.cayley import cayley_increment
 
 
@@ -86,12 +86,3 @@ def test_single_precision_and_nan(size):
     assert single.dtype == torch.float32
     torch.testing.assert_close(single.double(), cayley(C), rtol=0, atol=1e-6)
     assert cayley(C * torch.nan).isnan().any()
-
-
-def test_correlations():
-    X, A = sample(4, 3, seed=1), sample(3, 3, seed=2)
-    C = skew_correlations(X, A)
-    assert_close(C, -C.mT, 0)
-    assert_close(C[2, 1], X[2] @ A @ X[1], 1e-14)
-    skew_A = A - A.mT
-    assert_close(skew_correlations(X, skew_A), X @ skew_A @ X.mT, 1e-14)

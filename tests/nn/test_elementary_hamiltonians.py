@@ -106,10 +106,3 @@ def test_terms_of_a_family_are_those_of_a_member():
     assert_close(member.gradient(x[:, :2]), E.gradient(extended), 1e-13)
     at_rest = torch.cat([x[:, :2], torch.zeros(4, 1)], 1)
     assert bool((E.gradient(at_rest) == 0).all())
-
-
-@pytest.mark.parametrize(("order", "count"), [(2, 1), (4, 2), (6, 5)])
-def test_orders(order, count):
-    E = ElementaryHamiltonians(PENDULUM, 2, order)
-    assert E.gradients(sample(3, 2)).shape == (3, count, 2)
-    assert E.hessian(sample(3, 2), k=1).shape == (3, 2, 2)

@@ -2,15 +2,12 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.polynomial import chebyshev
 
-from tests.nn.laws import assert_close, randomise, sample
-from vpintegrator.errors import InputError
+from tests.nn.laws import assert_close, sample
 from vpintegrator.nn import GeneratingFunction
 
 FLIP = torch.diag(torch.tensor([1.0, 1, -1, -1])).double()
@@ -89,19 +86,6 @@ def test_derivatives_are_those_of_the_sum_over_terms(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_states_are_taken_together_or_one_by_one(name):
-    S = made(name)
-    x = states(S, 6).view(2, 3, -1)
-    together = S.gradient_and_hessian(x)
-    for i, j in itertools.product(range(2), range(3)):
-        for whole, single in zip(together, S.gradient_and_hessian(x[i, j]), strict=True):
-            assert_close(whole[i, j], single, 1e-13 * (1 + float(single.abs().max())))
-    mapped = torch.func.vmap(torch.func.vmap(S.gradient_and_hessian))(x)
-    for whole, single in zip(together, mapped, strict=True):
-        assert_close(whole, single, 1e-13 * (1 + float(whole.abs().max())))
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
 def test_features_are_the_derivatives_by_coefficients(name):
     S = made(name)
     x, n = states(S, 5), S.size
@@ -113,27 +97,6 @@ def test_features_are_the_derivatives_by_coefficients(name):
         assert_close(
             part @ c, derivative.expand(5), 1e-12 * (1 + float(derivative.detach().abs().max()))
         )
-
-
-@given(degree=st.integers(1, 9), size=st.integers(1, 3), seed=st.integers(0, 99))
-def test_derivatives_are_those_of_numpy(degree, size, seed):
-    """Mixed and repeated second derivatives, by ``chebder`` on the box."""
-    S = randomise(GeneratingFunction(size, degree), 0.5, seed)
-    S.adapt(sample(50, size, seed=seed) * 2 + 1)
-    x = sample(4, size, seed=seed + 1)
-    grid = np.zeros((degree + 1,) * size)
-    for e, source in zip(S.terms.chosen.tolist(), S.terms.sources[:, 0].tolist(), strict=True):
-        grid[tuple(e)] += S.coefficients[source].item()
-    half = 3 * S.box_scale.numpy()
-    u = (x.numpy() - S.box_shift.numpy()) / half
-    for order in [*((i,) for i in range(size)), *itertools.product(range(size), repeat=2)]:
-        derived, factor = grid, 1.0
-        for i in order:
-            derived, factor = chebyshev.chebder(derived, axis=i), factor / half[i]
-        evaluate = [chebyshev.chebval, chebyshev.chebval2d, chebyshev.chebval3d][size - 1]
-        expected = factor * evaluate(*u.T, derived)
-        found = S.partials(x, [order])[0].detach().numpy()
-        np.testing.assert_allclose(found, expected, atol=1e-11 * (1 + np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -194,11 +157,6 @@ def test_what_the_box_of_special_components_is():
     assert gradient.isfinite().all() and hessian.isfinite().all()
 
 
-def test_formulas_are_for_other_potentials():
-    with pytest.raises(InputError, match="take no expressions"):
-        GeneratingFunction(2, 3, expressions=["exp(z[0])"])
-
-
 @pytest.mark.parametrize(
     ("name", "shift", "zero"),
     [("angles", [2 * torch.pi, 0], []), ("cyclic", [0, 1, 0], [1])],
@@ -253,12 +211,3 @@ def test_parameters_are_multiplied_out(name):
     features = found.features(x[:, :2], [(0,), (0, 1)])
     for part, derivative in zip(features, found.partials(x[:, :2], [(0,), (0, 1)], c), strict=True):
         assert_close(part @ c, derivative, 1e-11 * (1 + float(derivative.detach().abs().max())))
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_degrees_are_those_of_the_terms(name):
-    S = made(name)
-    for e, source in zip(S.terms.chosen.tolist(), S.terms.sources[:, 0].tolist(), strict=True):
-        orders = [kind.orders(S.degree)[i] for i, kind in zip(e, S.terms.kinds, strict=True)]
-        assert S.terms.degrees[source] == sum(orders)
-    assert S.terms.degrees.max() <= S.degree

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.nn.laws import assert_close, jacobian, randomise, sample
+from tests.nn.laws import assert_close, randomise, sample
 from vpintegrator.errors import InputError
 from vpintegrator.nn.attention_coupling import SymplecticAttention
 from vpintegrator.nn.basis import HARMONICS, POLYNOMIALS, RADIUS, SECULAR
@@ -59,22 +59,6 @@ def test_derivatives_are_those_of_automatic_differentiation(family, degree):
             assert_close(slope, by_torch, 1e-12)
         by_matrix = family.derivative(degree) @ torch.stack(found[k])
         assert_close(by_matrix, torch.stack(found[k + 1]), 1e-12)
-
-
-@pytest.mark.parametrize(
-    "potential",
-    [
-        NeuronPotential(3, 5, activation="sin"),
-        BasisPotential(3, 4),
-        BasisPotential(2, 3),
-        BasisPotential(2, 3, expressions=["sigmoid(z[0])", "(1 + z[0]**2 + z[1]**2)**(-1.5)"]),
-        BasisPotential(2, 2, expressions=["exp(z[2] - z[3])", "z[3]"], components=[2, 3]),
-    ],
-)
-def test_the_derivative_of_a_gradient_is_symmetric(potential):
-    randomise(potential.double(), 0.5, 1)
-    D = jacobian(potential.gradient, sample(potential.size))
-    assert_close(D, D.mT, 1e-13)
 
 
 def test_the_gradient_of_neurons_is_that_of_their_potential():

@@ -6,10 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.nn.laws import assert_close, made, randomise, sample
+from tests.nn.laws import assert_close, made, sample
 from vpintegrator import nn
 from vpintegrator.errors import InputError
-from vpintegrator.nn.formulas import with_values
 from vpintegrator.nn.symmetry import canonical_blocks
 
 FORMULAS = {"expressions": ["sigmoid(z[0] - z[4])", "sin(z[5])", "z[1]*z[4]"]}
@@ -91,12 +90,6 @@ def test_terms_of_the_same_function_become_one():
     assert V.at(k).coefficients.numel() == nn.BasisPotential(2, 4).coefficients.numel()
 
 
-def test_polynomials_at_vanishing_parameters_are_zero_bit_by_bit():
-    layer = randomise(nn.BasisCoupling(N, 3, vanishing=[0, 1], **READ), 0.3, 1)
-    z = sample(5, N)
-    assert torch.equal(layer.at(torch.zeros(2))(z), z)
-
-
 @pytest.mark.parametrize("layer", [nn.AdditiveCoupling(2), nn.BasisCoupling(2, parameters=1)])
 def test_missing_and_other_parameters(layer):
     z, k = sample(3, 2), sample(2)
@@ -105,10 +98,6 @@ def test_missing_and_other_parameters(layer):
     if layer.parameter_count:
         with pytest.raises(InputError, match="reads 1 parameters"):
             layer(z)
-
-
-def test_formulas_with_values():
-    assert with_values("z[0]*exp(z[ 12 ])", {12: -0.5}) == "z[0]*exp((-0.5))"
 
 
 @pytest.mark.thorough
@@ -129,16 +118,3 @@ def test_potentials_turn_their_sign_with_the_form(name):
     turned = layer(z @ S[:N, :N].mT, k @ S[N:, N:].mT)
     assert_close(turned, layer(z, k) @ S[:N, :N].mT, 1e-13)
     assert (layer(z, k) - z).abs().max() > 1e-3
-
-
-def test_symmetries_that_mix_parameters():
-    mixing = torch.eye(3).double()
-    mixing[0, 2] = 1
-    with pytest.raises(InputError, match="mix parameters with states"):
-        canonical_blocks(mixing[None], 1)
-    with pytest.raises(InputError, match="do not keep the symplectic form"):
-        canonical_blocks(torch.diag(torch.tensor([1.0, -1, 1, 1, 1])).double()[None], 1)
-    with pytest.raises(InputError, match="mix positions and momenta"):
-        canonical_blocks(torch.tensor([[[0.0, 1, 0], [1, 0, 0], [0, 0, 1]]]).double(), 1)
-    with pytest.raises(InputError, match="must not mix states with parameters"):
-        nn.Reversible(nn.BasisCoupling(2, 2, parameters=1), torch.eye(3)[[2, 1, 0]])

@@ -5,7 +5,7 @@ import torch
 from torch.func import functional_call, jacrev, vmap
 
 import vpintegrator as vp
-from vpintegrator.nn.shears import ShearDerivatives, explicit_shears
+from vpintegrator.nn.shears import ShearDerivatives
 
 FLIPS = [[[1.0, 0.0], [0.0, -1.0]], [[-1.0, 0.0], [0.0, 1.0]]]
 SYMPLECTIC, VOLUME = vp.models.SymplecticFeedForward, vp.models.VolumePreservingFeedForward
@@ -41,8 +41,3 @@ def test_accumulated_derivatives_are_those_of_autograd(cls, dim, arguments):
     expected = torch.cat([expected[name].flatten(2) for name in named], 2)
     torch.testing.assert_close(D, expected, rtol=1e-11, atol=1e-12)
     torch.testing.assert_close(images, model.core(z[:, None])[:, 0], rtol=1e-13, atol=1e-13)
-
-
-def test_maps_of_other_layers_have_no_shears():
-    assert explicit_shears(SYMPLECTIC(dim=2).core) is None  # neurons
-    assert explicit_shears(vp.models.VolumePreservingTransformer(dim=3, window=2).core) is None

@@ -282,5 +282,5 @@ def test_mistakes(body, tmp_path, arguments, message):
         draw(body, tmp_path / "figures", **arguments)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="it is a file; name a folder"):
+    with pytest.raises(InputError, match="File exists"):
         draw(body, tmp_path / "file")

@@ -23,7 +23,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # errors that another path can solve
 _OF_THE_PATH = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR),
-    *(errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP),
+    *(errno.ENAMETOOLONG, errno.EISDIR, errno.EEXIST, errno.ELOOP),
 )
 
 
@@ -121,8 +121,6 @@ def filling(folder: str | os.PathLike[str], overwrite: bool = False) -> Iterator
     """
     folder = as_path("folder", folder)
     made = not folder.exists()
-    if not made and not folder.is_dir():
-        raise InputError(f"cannot write to {folder}: it is a file; name a folder")
     try:
         with disk_errors(folder):
             folder.mkdir(exist_ok=True)

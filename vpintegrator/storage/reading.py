@@ -70,7 +70,7 @@ class StoredGroup:
         """All attributes, as h5py gives them."""
         with reading(self._where):
             keys = list(self._group.attrs)
-        return {key: self._attribute(key, None) for key in keys}
+        return {key: self._attribute(key) for key in keys}
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
         """Return an attribute that must be a text."""
@@ -93,20 +93,40 @@ class StoredGroup:
     ) -> float:
         """Return an attribute that must be a number, and a finite one if ``finite``."""
         least = np.nextafter(0.0, 1.0) if positive else -np.inf
-        expected = "a positive number" if positive else "a number"
-        found = self._checked(key, default, expected, least=least, finite=finite)
-        return found if found is default else float(found.item())
+        found = self.numbers(key, 1, default, least=least, finite=finite)
+        return found if found is default else float(found[0])
 
     def whole(self, key: str, default: Any = _REQUIRED, *, least: int = 0) -> int:
         """Return an attribute that must be a whole number, ``least`` or more."""
-        expected = f"a whole number, {least} or more"
-        found = self._checked(key, default, expected, kinds="iu", least=least)
-        return found if found is default else int(found.item())
+        found = self.numbers(key, 1, default, kinds="iu", least=least)
+        return found if found is default else int(found[0])
 
-    def numbers(self, key: str, length: int, default: Any = _REQUIRED) -> np.ndarray:
-        """Return an attribute that must be an array of finite numbers, (length,), as float64."""
-        found = self._checked(key, default, f"{length} finite numbers", size=length)
-        return found if found is default else found.astype(np.float64).reshape(length)
+    def numbers(
+        self,
+        key: str,
+        length: int,
+        default: Any = _REQUIRED,
+        *,
+        kinds: str = "fiu",
+        least: float = -np.inf,
+        finite: bool = True,
+    ) -> np.ndarray:
+        """Return an attribute that must be an array of numbers, (length,), or one number.
+
+        ``kinds`` are those of NumPy: ``iu`` for whole numbers, which come as int64, and ``fiu`` for
+        real ones, which come as float64.
+        """
+        value = self._attribute(key, default)
+        if value is default:
+            return default
+        found = np.asarray(value)
+        fits = found.size == length and found.ndim < 2 and found.dtype.kind in kinds
+        if not fits or (finite and not np.isfinite(found).all()) or (found < least).any():
+            kind = "positive" if least > 0 else "finite"
+            kind = f"whole (at least {least})" if kinds == "iu" else kind
+            many = f"a {kind} number" if length == 1 else f"{length} {kind} numbers"
+            self._refuse(key, many, found.tolist())
+        return found.astype(np.int64 if kinds == "iu" else np.float64).reshape(length)
 
     def json(self, key: str, kind: type = dict, default: Any = _REQUIRED) -> Any:
         """Return an attribute that must be JSON: a ``dict`` or a ``list``, not deeply nested."""
@@ -114,34 +134,13 @@ class StoredGroup:
             return default
         return read_json(self.text(key), f"{self._where}: the attribute '{key}'", kind)
 
-    def _checked(
-        self,
-        key: str,
-        default: Any,
-        expected: str,
-        *,
-        size: int = 1,
-        kinds: str = "fiu",
-        least: float = -np.inf,
-        finite: bool = True,
-    ) -> Any:
-        """Return an attribute of so many numbers as an array, or the default."""
-        value = self._attribute(key, default)
-        if value is default:
-            return default
-        found = np.asarray(value)
-        fits = found.size == size and found.ndim < 2 and found.dtype.kind in kinds
-        if not fits or (finite and not np.isfinite(found).all()) or (found < least).any():
-            self._refuse(key, expected, found.tolist())
-        return found
-
-    def _attribute(self, key: str, default: Any) -> Any:
-        if not self.has(key):
-            if default is not _REQUIRED:
-                return default
-            raise InputError(f"{self._where}: the attribute '{key}' is missing")
+    def _attribute(self, key: str, default: Any = _REQUIRED) -> Any:
         with reading(f"{self._where}: the attribute '{key}'"):
-            return self._group.attrs[key]
+            if key in self._group.attrs:
+                return self._group.attrs[key]
+        if default is _REQUIRED:
+            raise InputError(f"{self._where}: the attribute '{key}' is missing")
+        return default
 
     def _refuse(self, key: str, expected: str, value: Any) -> NoReturn:
         text = printable(repr(value), 50)
@@ -162,9 +161,9 @@ class StoredGroup:
     @property
     def groups(self) -> list[str]:
         """Names of the groups in this one, as they stand in the file."""
+        names = [name for name in self.names if self._is_inside(name)]
         with reading(self._where):
-            inside = [name for name in self._group if self._is_inside(name)]
-            return [n for n in inside if self._group.get(n, getclass=True) is h5py.Group]
+            return [n for n in names if self._group.get(n, getclass=True) is h5py.Group]
 
     def group(self, name: str) -> StoredGroup:
         """Return the group of this name in this group."""
