@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
@@ -88,9 +88,15 @@ def _by_processes(
     context = multiprocessing.get_context("spawn")
     leash, hand = context.Pipe(duplex=False)
     executor = ProcessPoolExecutor(workers, context, _start_worker, (leash,))
+    before = {name: os.environ.pop(name) for name in _THREADS if name in os.environ}
     try:
-        with _environment(dict.fromkeys(_THREADS, "1")):
+        try:
+            os.environ.update(dict.fromkeys(_THREADS, "1"))  # for the processes that begin here
             futures = [executor.submit(function, task) for task in tasks]
+        finally:
+            for name in _THREADS:
+                del os.environ[name]
+            os.environ.update(before)
         for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool:
@@ -115,19 +121,6 @@ def _end_with(leash: Connection) -> None:
     with contextlib.suppress(EOFError, OSError):
         leash.recv()
     os._exit(1)
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set variables for the processes that are started inside the block."""
-    before = {name: os.environ[name] for name in values if name in os.environ}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name in values:
-            del os.environ[name]
-        os.environ.update(before)
 
 
 def _by_cluster(

@@ -16,8 +16,7 @@ from vpintegrator.data.dataset_file import folder_of
 from vpintegrator.data.generation.accuracy import known_steps, measure_accuracy
 from vpintegrator.data.generation.plan import ShardPlan
 from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards, save
-from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.recipe_files import load_recipe
+from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split
 from vpintegrator.data.variation import Variation
 from vpintegrator.dynamics import System

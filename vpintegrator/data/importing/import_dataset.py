@@ -163,20 +163,18 @@ def import_dataset(
         if not isinstance(system, System):
             system = load_system(system, **(parameters or {}))
         order = _order(runs, system)
-        found = _with_parameters(system, known, [*varied])
+        # a parameter that varies has the value of the first test trajectory
+        own = {n: value for n, value in known.items() if n in varied or n in system.parameters}
+        found = system.with_parameters(own) if own else system
     states = runs.states[..., order]
     if found.explicit_time is not None and states.shape[2] < found.dim:
         of_runs = steps[:, None] * np.arange(states.shape[1]) if runs.times is None else runs.times
         states = np.concatenate([states, of_runs[..., None]], axis=-1)
     states = _continued(states, found, notes)
     check_output(path, overwrite)
-    misses, unsolved = _misses(found, states, steps, varied)
+    misses = _misses(found, states, steps, varied, notes)
     if axes is None and not varied and not runs.is_table and not misses < _MISSED:
         _check_axes(states, runs.where)
-    if not found.is_measured:
-        miss = f"misses the next state by {misses:.2g} of the change in it (median)"
-        unknown = f"it cannot be told how well the equations describe the data: {unsolved}"
-        notes.append(unknown if unsolved else f"one step of the equations {miss}")
     step, title = float(np.median(steps)), title or found.title
     counted = np.arange(float(states.shape[1]))
     counted = counted if STEP in varied else first + step * counted
@@ -345,25 +343,6 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
     return steps, float(starts[0]) if together else 0.0
 
 
-def _with_parameters(system: System, nominal: Mapping[str, float], varied: Sequence[str]) -> System:
-    """Return the system with values of the parameters that were read.
-
-    A parameter that varies has the value of the first test trajectory.
-
-    Raises
-    ------
-    InputError
-        If the system has no parameter of the name of one that varies.
-    """
-    if missing := [n for n in nominal if n in varied and n not in system.parameters]:
-        raise InputError(
-            f"{', '.join(missing)} varies, but {system.name} has no such parameter; declare it in "
-            "its table [parameters], or leave out the column"
-        )
-    own = {name: value for name, value in nominal.items() if name in system.parameters}
-    return System(system.text, system.name, {**system.definitions, **own}) if own else system
-
-
 def _order(runs: Runs, system: System) -> list[int]:
     """Return the columns in the order of the system's state."""
     dim, names = runs.states.shape[2], [plain_name(name) for name in runs.names or ()]
@@ -418,14 +397,18 @@ def _measured(
 
 
 def _misses(
-    system: System, states: np.ndarray, steps: np.ndarray, varied: Mapping[str, np.ndarray]
-) -> tuple[float, str]:
-    """Return how far one step of the equations is from the next states, and why it is not known.
+    system: System,
+    states: np.ndarray,
+    steps: np.ndarray,
+    varied: Mapping[str, np.ndarray],
+    notes: list[str],
+) -> float:
+    """Return, and note, how far one step of the equations is from the next states.
 
-    The first value is the median relative to the change in the step, NaN if it is not known.
+    It is the median relative to the change in the step, NaN if it is not known.
     """
     if system.is_measured:
-        return np.nan, "there are none"
+        return np.nan
     names, (_, length, dim) = [name for name in varied if name != STEP], states.shape
     pairs = np.stack([states[:, :-1], states[:, 1:]], axis=2).reshape(-1, 2, dim)
     seen = np.flatnonzero(np.isfinite(pairs).all(axis=(1, 2)))
@@ -433,14 +416,16 @@ def _misses(
     pairs, runs = pairs[chosen], chosen // (length - 1)
     own = np.stack([steps, *(varied[name] for name in names)], axis=-1)[runs]
     try:
-        reached = solve_varied(
-            system.with_open(names), pairs[:, 0], own[:, 0], own[:, 1:], np.arange(2), rtol=1e-10
-        )[:, 1]
+        flow, first, counts = system.with_open(names), pairs[:, 0], np.arange(2)
+        reached = solve_varied(flow, first, own[:, 0], own[:, 1:], counts, rtol=1e-10)[:, 1]
     except InputError as error:
-        return np.nan, str(error)
+        notes.append(f"it cannot be told how well the equations describe the data: {error}")
+        return np.nan
     size = np.abs(pairs[:, 1] - pairs[:, 0]).max(axis=1)
     misses = np.abs(reached - pairs[:, 1]).max(axis=1) / np.where(size > 0, size, 1.0)
-    return float(np.median(misses)), ""
+    miss = f"misses the next state by {np.median(misses):.2g} of the change in it (median)"
+    notes.append(f"one step of the equations {miss}")
+    return float(np.median(misses))
 
 
 def _check_axes(states: np.ndarray, where: str) -> None:
