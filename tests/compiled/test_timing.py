@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from vpintegrator.compiled import repeat_states, seconds_per_step
+from vpintegrator.compiled import seconds_per_step
 from vpintegrator.runtime.deadline import until
 
 
@@ -40,8 +40,3 @@ def test_a_busy_round_does_not_count(monkeypatch):
 def test_nan_where_no_time_is_left():
     with until(0.0):
         assert math.isnan(seconds_per_step({"map": lambda count: None})["map"])
-
-
-def test_states_are_repeated_in_order():
-    assert repeat_states(np.arange(3), 7).tolist() == [0, 1, 2, 0, 1, 2, 0]
-    assert repeat_states(np.ones((5, 2, 3))).shape == (1000, 2, 3)

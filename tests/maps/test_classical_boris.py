@@ -60,16 +60,6 @@ def test_without_a_magnetic_field_it_is_verlet_and_symplectic():
     assert BORIS.structure(s).is_symplectic
 
 
-def test_the_catalogued_particle_keeps_its_invariants():
-    s, z = system("charged-particle"), initial("charged-particle", 20)
-    states = integrate(s, "gauss-legendre-6", z, 0.05, 2000)
-    assert set(s.invariants) == {"energy", "angular_momentum"}
-    for invariant in s.invariants.values():
-        values = invariant(states)
-        assert np.abs(values - values[:, :1]).max() < 1e-9
-    assert np.hypot(states[..., 0], states[..., 1]).min() > 0.2
-
-
 @pytest.mark.parametrize(
     ("s", "message"),
     [

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rollout.systems import BLOW_UP, initial, system
+from tests.rollout.systems import initial, system
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system
 from vpintegrator.maps import METHODS
@@ -14,18 +14,14 @@ GAUSS = ("implicit-midpoint", "gauss-legendre-2", "gauss-legendre-4", "gauss-leg
 
 
 @pytest.mark.parametrize("name", GAUSS)
-def test_quadratic_invariants_are_kept_to_rounding(name):
-    s, z = system("rigid-body"), initial("rigid-body", 8)
-    states = integrate(s, name, z, 0.2, 3000)
+@pytest.mark.parametrize(("compiled", "steps"), [(False, 3000), (True, 100_000)])
+def test_quadratic_invariants_are_kept_to_rounding(name, compiled, steps):
+    s, z = system("rigid-body"), initial("rigid-body", 32)
+    states = integrate(s, name, z, 0.2, steps, compiled=compiled)
     for invariant in s.invariants.values():
-        values = invariant(states)
-        assert np.abs(values / values[:, :1] - 1).max() < 5e-15
-
-
-def test_implicit_midpoint_is_the_first_gauss_method():
-    s, z = system("pendulum"), initial("pendulum")
-    a = integrate(s, "implicit-midpoint", z, 0.1, 20)
-    assert np.array_equal(a, integrate(s, "gauss-legendre-2", z, 0.1, 20))
+        drift = invariant(states[:, ::100]) / invariant(z)[:, None] - 1
+        assert np.abs(drift).max() < (3e-14 if compiled else 5e-15)
+        assert abs(drift[:, -1].mean()) < 4e-15
 
 
 @given(
@@ -67,13 +63,6 @@ def test_a_stiff_linear_system_takes_any_step():
 def test_large_steps_renew_the_newton_matrix_of_some_trajectories(name, which, step):
     s, z = system(which), initial(which, 83)
     assert np.isfinite(METHODS[name].step(s, z, step)).all()
-
-
-def test_newton_without_a_solution_is_nan():
-    # y = z + h/2 y^2 has no real solution for h z > 1/2
-    states = integrate(load_system(BLOW_UP), "implicit-midpoint", [[6.0, 1.0], [1.0, 1.0]], 0.1, 3)
-    assert np.isnan(states[0, 1:]).all()
-    assert np.isfinite(states[1]).all()
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3, 4])

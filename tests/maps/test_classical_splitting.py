@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rollout.systems import MIXED, initial, system
+from tests.rollout.systems import BLOW_UP, MIXED, initial, system
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
@@ -105,32 +105,30 @@ def test_volume_is_exact_at_any_step(h, seed, name):
         assert (defect < 1e-14 * np.maximum(size, 10)).all()
 
 
-@pytest.mark.parametrize("h", [0.1, 0.5, 1.5])
-def test_modified_frequency_of_stoermer_verlet(h):
-    steps = 200
-    states = integrate(system("harmonic-oscillator"), "stoermer-verlet", [[1.0, 0.0]], h, steps)
+@pytest.mark.parametrize("h", [0.1, 0.7, 1.5])
+def test_modified_frequency_and_energy_of_stoermer_verlet(h):
+    s, steps = system("harmonic-oscillator"), 2000
+    states = integrate(s, "stoermer-verlet", [[1.0, 0.0], [1.0, 0.3]], h, steps)
     frequency = 2 * math.asin(h / 2) / h
-    assert np.allclose(states[0, :, 0], np.cos(frequency * h * np.arange(steps + 1)), atol=1e-12)
-
-
-def test_modified_energy_of_stoermer_verlet():
-    h = 0.7
-    q, p = integrate(system("harmonic-oscillator"), "stoermer-verlet", [[1.0, 0.3]], h, 2000)[0].T
+    assert np.allclose(states[0, :, 0], np.cos(frequency * h * np.arange(steps + 1)), atol=1e-11)
+    q, p = states[1].T
     energy = p**2 / 2 + (1 - h**2 / 4) * q**2 / 2
-    assert np.abs(energy / energy[0] - 1).max() < 1e-14
-    assert np.ptp(p**2 / 2 + q**2 / 2) > 0.01
+    assert np.abs(energy / energy[0] - 1).max() < 1e-14 * max(1, h)
+    assert np.ptp(p**2 / 2 + q**2 / 2) > 1e-4
 
 
-def test_why_a_method_does_not_apply():
-    with pytest.raises(InputError, match="given by a vector field"):
-        integrate(system("rigid-body"), "stoermer-verlet", initial("rigid-body"), 0.1, 1)
-    with pytest.raises(InputError, match="mixes positions and momenta"):
-        integrate(load_system(MIXED), "stoermer-verlet", [[0.1, 0.2]], 0.1, 1)
-    with pytest.raises(InputError, match=r"the rate of q depends on q; .* such as implicit-mid"):
-        METHODS["strang-splitting"].check(load_system(MIXED))
-    damped = load_system('state = ["x", "y"]\n[vector_field]\nx = "y"\ny = "-x - y"')
-    with pytest.raises(InputError, match=r"the rate of y depends on y; .* such as implicit-midpoi"):
-        METHODS["yoshida-6"].check(damped)
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("stoermer-verlet", system("rigid-body").text, "given by a vector field"),
+        ("stoermer-verlet", MIXED, "mixes positions and momenta"),
+        ("strang-splitting", MIXED, r"the rate of q depends on q; .* such as implicit-midpoint"),
+        ("yoshida-6", BLOW_UP, r"the rate of x depends on x; .* such as implicit-midpoint"),
+    ],
+)
+def test_why_a_method_does_not_apply(name, text, message):
+    with pytest.raises(InputError, match=message):
+        METHODS[name].check(load_system(text))
 
 
 def test_factors_that_do_not_sum_to_one():

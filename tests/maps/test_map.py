@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from tests.rollout.systems import BLOW_UP, as_map, initial, system
+from tests.rollout.systems import as_map, initial, system
 from vpintegrator.compiled import machine_code
-from vpintegrator.dynamics import Structure, load_system
+from vpintegrator.dynamics import Structure
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
 
@@ -54,17 +54,10 @@ def test_chunks_change_nothing(name, chunk):
     map, first = case(name)
     whole = np.concatenate([*map.advance(first, 23)], axis=1)
     chunks = [*map.advance(first, 23, chunk=chunk)]
+    new = map.map(first)[:, -map.prediction_window :]
+    np.testing.assert_allclose(whole[:, : map.prediction_window], new, atol=1e-15)
     assert whole.shape == (3, 23, 3) and max(each.shape[1] for each in chunks) <= chunk
     np.testing.assert_array_equal(np.concatenate(chunks, axis=1), whole)
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_the_map_is_the_first_step(name):
-    map, first = case(name)
-    new = next(map.advance(first, map.prediction_window))
-    mapped = map.map(first)
-    np.testing.assert_allclose(mapped[:, -map.prediction_window :], new, atol=1e-15)
-    assert mapped.shape == first.shape
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -87,16 +80,6 @@ def test_machine_code_is_the_same_map(name):
         next(machine.advance(first, 50)), next(map.advance(first, 50)), atol=1e-12
     )
     assert machine_code(MAPS["own"], first[:, 0]) is MAPS["own"]
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_diverged_trajectory_stays_away(compiled):
-    map = vp.classical("explicit-euler", load_system(BLOW_UP), 0.5)
-    map = machine_code(map, np.ones((1, 2)), compiled)
-    chunks = map.advance(np.array([[[-9.0, 1.0]], [[-1.0, 1.0]]]), 43, chunk=40)
-    assert np.isnan(next(chunks)[0, -1]).all()
-    later = next(chunks)
-    assert np.isnan(later[0]).all() and np.isfinite(later[1]).all()
 
 
 def test_wrong_functions_are_refused():
