@@ -69,20 +69,16 @@ def test_lengths_are_free(name, n):
 
 
 def test_kepler_ellipse():
-    """Position from Kepler's equation, and the Laplace-Runge-Lenz vector."""
+    """Position from Kepler's equation."""
     a, e = 1.1, 0.4
     initial = [a * (1 - e), 0, 0, np.sqrt((1 + e) / (a * (1 - e)))]
-    period = 2 * np.pi * a**1.5
-    states = orbit(load("kepler"), initial, period, 10)[0]
+    states = orbit(load("kepler"), initial, 2 * np.pi * a**1.5, 10)[0]
     mean = np.linspace(0, 2 * np.pi, 11)
     anomaly = mean.copy()
     for _ in range(50):
         anomaly -= (anomaly - e * np.sin(anomaly) - mean) / (1 - e * np.cos(anomaly))
     expected = a * np.stack([np.cos(anomaly) - e, np.sqrt(1 - e**2) * np.sin(anomaly)], -1)
     np.testing.assert_allclose(states[:, :2], expected, atol=1e-10)
-    names = ("laplace_runge_lenz_x", "laplace_runge_lenz_y")
-    found = [load("kepler").invariants[name](states[3]) for name in names]
-    np.testing.assert_allclose(found, [e, 0], atol=1e-11)
 
 
 def test_figure_eight():
@@ -136,25 +132,6 @@ def test_toda_eigenvalues_are_constant():
     np.testing.assert_allclose(eigenvalues[1:], [eigenvalues[0]] * (len(states) - 1), atol=1e-11)
 
 
-# Flows
-
-
-def test_hill_vortex():
-    """Velocity from the stream function; the sphere is a stream surface; the vortex's centre."""
-    system = load("hill-vortex")
-    z = system.sample_initial(20, np.random.default_rng(0))
-    psi, h = system.invariants["stream_function"], 1e-6
-    radius = np.hypot(z[:, 0], z[:, 1])
-    outward = np.stack([z[:, 0], z[:, 1], 0 * radius], -1) / radius[:, None]
-    slope = (psi(z + h * outward) - psi(z - h * outward)) / (2 * h)
-    np.testing.assert_allclose(system.vector_field(z)[:, 2], slope / radius, rtol=1e-7, atol=1e-8)
-    surface = z / np.linalg.norm(z, axis=1)[:, None]
-    flux = (system.vector_field(surface) * surface).sum(-1)
-    np.testing.assert_allclose(flux, 0, atol=1e-14)
-    centre = [1 / np.sqrt(2), 0, 0]
-    np.testing.assert_allclose(system.vector_field(np.array(centre)), 0, atol=1e-15)
-
-
 # Others
 
 
@@ -163,17 +140,6 @@ def test_three_species_reference_solution():
     states = orbit(load("lotka-volterra-3d"), [1, 1, 2], 10)[0, -1]
     expected = [1.2429313310230237, 2.263720576035246, 0.7108206593932]
     np.testing.assert_allclose(states, expected, rtol=1e-9)
-
-
-def test_heavy_top_steady_precession():
-    """Lagrange's top at constant tilt: I1 w**2 cos - (momentum of spin) w + k = 0."""
-    system = load("heavy-top")
-    tilt, spin = 0.6, 3.0
-    rate = (spin - np.sqrt(spin**2 - 4 * np.cos(tilt))) / (2 * np.cos(tilt))
-    # body angular velocity of precession about the vertical, along g without its third part
-    initial = [rate * np.sin(tilt), 0, spin, np.sin(tilt), 0, np.cos(tilt)]
-    states = orbit(system, initial, 10.0, 20)[0]
-    np.testing.assert_allclose(states[:, 5], np.cos(tilt), atol=1e-10)
 
 
 # Field lines
@@ -214,13 +180,6 @@ def test_coils_of_field_lines_by_quadrature():
     found = system.hamiltonian(np.array([height, np.log(radius), phi]))
     assert found == pytest.approx(flux - radius * potential, abs=1e-13)
     assert abs(radius * potential) > 1e-5
-
-
-def test_forced_pendulum_is_the_driven_one():
-    """With the time in the place of the pair (c, s)."""
-    driven = orbit(load("driven-pendulum"), [0.3, 0.1, 1, 0], 7.0)[0, -1]
-    forced = orbit(load("forced-pendulum"), [0.3, 0.1, 0], 7.0)[0, -1]
-    np.testing.assert_allclose(forced, [*driven[:2], 7], atol=1e-10)
 
 
 # Maps
