@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from vpintegrator.rollout import Report
     from vpintegrator.training import Fit
 
-LISTS = ("systems", "recipes", "methods", "models")
 # arguments of models that no user gives, and where they come from
 GIVEN_OTHERWISE = {
     "dim": "it is the number of components in the dataset",
@@ -72,9 +71,6 @@ class Overview:
     text: str
     facts: Mapping[str, Any]
     _figure: Callable[[], Figure] | None = None
-
-    def __str__(self) -> str:
-        return self.text
 
     def __repr__(self) -> str:
         return self.text
@@ -135,7 +131,7 @@ def show(
     if isinstance(thing, Report):
         return _show_report(thing, width)
     name = os.fspath(as_path("thing", thing))
-    lists = dict(zip(LISTS, (_systems, _recipes, _methods, _models), strict=True))
+    lists = {"systems": _systems, "recipes": _recipes, "methods": _methods, "models": _models}
     if name in lists:
         return lists[name]()
     if name in ARCHITECTURES:
@@ -454,11 +450,11 @@ def report_text(report: Report, width: int | None = None, *, notes: bool = False
 
     from vpintegrator.plotting.tables import terminal_table
 
-    out = io.StringIO()
-    console = Console(file=out, width=width or 100_000, highlight=False, markup=False, emoji=False)
-    console.print(terminal_table(report, width))
-    lines = [line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")]
-    return "\n".join(lines if notes else lines[: len(lines) - 1])
+    console = Console(file=io.StringIO(), width=width or 100_000, highlight=False)
+    with console.capture() as captured:
+        console.print(terminal_table(report, width))
+    lines = [line.rstrip() for line in captured.get().rstrip("\n").split("\n")]
+    return "\n".join(lines if notes else lines[:-1])
 
 
 def report_facts(report: Report) -> dict[str, Any]:

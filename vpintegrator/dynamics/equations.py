@@ -251,10 +251,8 @@ class ReturnSection:
         slope = algebra.gradient(hamiltonian).get(p, 0)
         curvature = algebra.gradient(slope).get(p, 0)
         if curvature == 0 or (isinstance(curvature, Expression) and curvature.depends & p.depends):
-            raise InputError(
-                f"{self.where}: {e.components[self.conjugate]} follows from the energy only where "
-                f"the Hamiltonian is quadratic in it; choose the section of another position"
-            )
+            words = "follows from the energy only where the Hamiltonian is quadratic in it"
+            raise InputError(f"{self.where}: {e.components[self.conjugate]} {words}")
         fixed = {e.symbols[self.component]: self.value, p: 0}
         a, b, c = algebra.substitute([curvature, slope, hamiltonian], fixed)
         return a, b, algebra.subtract(c, self.energy)
@@ -280,14 +278,13 @@ class ReturnSection:
     def words(self) -> str:
         """The section and its coordinates, in a sentence."""
         names = ", ".join(self.flow.components[i] for i in self.kept)
-        way = "period to period" if self.stroboscopic else "crossing to crossing"
-        turned = "" if self.stroboscopic else " upwards" if self.sign > 0 else " downwards"
-        what = f"from {way} at {self.plane}{turned}"
-        what += "" if self.crossings == 1 else f", {self.crossings} in one step"
-        if not self.is_canonical:
-            return f"{what}; coordinates ({names})"
-        form = "area" if len(self.kept) == 2 else "the form dq dp"
-        return f"{what}; canonical coordinates ({names}), in which {form} is kept"
+        way = f"period to period at {self.plane}"
+        if not self.stroboscopic:
+            direction = "upwards" if self.sign > 0 else "downwards"
+            way = f"crossing to crossing at {self.plane} {direction}"
+        several = "" if self.crossings == 1 else f", {self.crossings} in one step"
+        kind = "canonical coordinates" if self.is_canonical else "coordinates"
+        return f"from {way}{several}; {kind} ({names})"
 
 
 def is_tensor(state: object) -> bool:
@@ -309,9 +306,7 @@ def as_array(state: Any) -> np.ndarray:
         array = np.asarray(state)
         return array if np.issubdtype(array.dtype, np.inexact) else array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            f"expected an array of numbers, not {type(state).__name__} with other contents"
-        ) from None
+        raise InputError(f"expected an array of numbers, not {type(state).__name__}") from None
 
 
 def float_array(state: Any) -> np.ndarray:
@@ -462,9 +457,6 @@ class DoubleFormulas:
         return values
 
 
-_NAMED = 4  # components in a message
-
-
 class FormulaDomain:
     """Domain of formulas: the states at which all of them are finite.
 
@@ -500,7 +492,7 @@ class FormulaDomain:
         row = np.array([numbers], dtype=np.float64)
         values = DoubleFormulas(nodes, e.arguments)(row)[0]
         node = nodes[np.flatnonzero(~np.isfinite(values))[0]]  # parts come first
-        used = [k for k, s in enumerate(e.arguments) if node.depends & s.depends][:_NAMED]
+        used = [k for k, s in enumerate(e.arguments) if node.depends & s.depends][:4]
         told = ", ".join(f"{names[e.arguments[k]]} = {numbers[k]:.6g}" for k in used)
         text = written(node, names) if can_be_written(node) else "a long formula"
         return f"{told} is outside of the domain of {text}"

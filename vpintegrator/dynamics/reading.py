@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -180,11 +179,6 @@ def read_equations(
     definitions = {**own, **overrides}
     scope = read_parameters(definitions, source)
     equations = read_state_and_formulas(table, source, scope, definitions)
-    time, parts = table.get("time"), ("vector_field", "auxiliary", "hamiltonian")
-    # names are looked for, not derivatives: an amplitude of zero is no mistake
-    written = str([table.get(key) for key in parts])
-    if time and not table.get("measured") and not re.search(rf"\b{time}\b", written):
-        raise InputError(f"{source}, time: the equations do not depend on {time}; leave 'time' out")
     return equations, {name: _as_floats(scope.values[name]) for name in definitions}
 
 

@@ -261,13 +261,9 @@ def _unicode(name: str, mark: str, right: Any, width: int, sign: str = " = ") ->
     if isinstance(right, str):
         dotted = f"{name[0]}\u0307{name[1:]}" if mark == "dot" else name
         left = unicodedata.normalize("NFC", dotted)  # one character, and one column
-        return textwrap.fill(
-            f"{left}{sign}{in_a_line(right)}",
-            width,
-            subsequent_indent="    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+        text = f"{left}{sign}{in_a_line(right)}"
+        return textwrap.fill(text, width, subsequent_indent="    ", **options)
     left = _marked(name, mark) if mark else name
     equation = sympy.Eq(sympy.Symbol(left), right, evaluate=False)
     text = sympy.pretty(equation, use_unicode=True, num_columns=width)

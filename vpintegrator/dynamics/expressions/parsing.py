@@ -152,12 +152,9 @@ def syntax_tree(text: str) -> ast.expr:
 class _Parser:
     def __init__(self, text: str, scope: Scope, where: str) -> None:
         flat = text.replace("\n", " ").replace("\t", " ")
-        self.text = flat.strip()
-        self.offset = len(flat) - len(flat.lstrip())
-        self.values = scope.values
-        self.integers = dict(scope.integers)
-        self.algebra = scope.algebra
-        self.where = where
+        self.text, self.offset = flat.strip(), len(flat) - len(flat.lstrip())
+        self.values, self.integers = scope.values, dict(scope.integers)
+        self.algebra, self.where = scope.algebra, where
 
     def parse(self) -> Value:
         try:
@@ -291,10 +288,8 @@ class _Parser:
             holds.append(algebra.subtract(1, step) if opposite else step)
         chosen = algebra.multiply(*holds)
         first, second = self.value(one), self.value(other)
-        return algebra.add(
-            algebra.multiply(chosen, first),
-            algebra.multiply(algebra.subtract(1, chosen), second),
-        )
+        first = algebra.multiply(chosen, first)
+        return algebra.add(first, algebra.multiply(algebra.subtract(1, chosen), second))
 
     def terms(
         self, element: ast.expr, loops: list[ast.comprehension], terms: list[tuple[Value, int]]
@@ -311,9 +306,8 @@ class _Parser:
                 is_async=0,
             ):
                 if name in {*self.values, *self.integers, *RESERVED}:
-                    self.fail(
-                        loops[0].target, f"the index '{name}' has a meaning already; choose another"
-                    )
+                    words = f"the index '{name}' has a meaning already; choose another"
+                    self.fail(loops[0].target, words)
                 for index in range(*map(self.integer, ends)):
                     self.integers[name] = index
                     self.algebra.spend(1)
