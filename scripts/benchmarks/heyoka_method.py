@@ -18,7 +18,15 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.expressions import Call, Function, Number, Symbol, Value, below, fold
+from vpintegrator.dynamics.expressions.nodes import (
+    Call,
+    Function,
+    Number,
+    Symbol,
+    Value,
+    below,
+    fold,
+)
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMethod, find_method
 from vpintegrator.maps.base import once_per_system

@@ -15,7 +15,7 @@ from heyoka_method import in_heyoka
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledMethod
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.expressions import below
+from vpintegrator.dynamics.expressions.nodes import below
 
 Run = Callable[[np.ndarray], np.ndarray]
 

@@ -13,18 +13,12 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledMethod
 from vpintegrator.dynamics.claims import vanishes
-from vpintegrator.dynamics.expressions import (
-    FUNCTIONS,
-    Algebra,
-    Scope,
-    arithmetic,
-    evaluation,
-    evaluator,
-    functions,
-    parse,
-    vectorised,
-)
+from vpintegrator.dynamics.expressions import evaluation, functions
+from vpintegrator.dynamics.expressions.algebra import Algebra
+from vpintegrator.dynamics.expressions.evaluation import arithmetic, evaluator, vectorised
+from vpintegrator.dynamics.expressions.functions import FUNCTIONS
 from vpintegrator.dynamics.expressions.nodes import HIGH, PI, function_value, high, power
+from vpintegrator.dynamics.expressions.parsing import Scope, parse
 from vpintegrator.dynamics.typeset import equations_latex
 from vpintegrator.errors import InputError
 from vpintegrator.maps import METHODS, ClassicalMap

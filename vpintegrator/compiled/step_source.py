@@ -20,7 +20,7 @@ from vpintegrator.compiled.program import InlineProgram, Program, scalar_functio
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 from vpintegrator.compiled.source import enumeration, header, prelude, translation_units
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.expressions import Function, Number, Symbol, Value, fold, size
+from vpintegrator.dynamics.expressions.nodes import Function, Number, Symbol, Value, fold, size
 from vpintegrator.dynamics.python_functions import Term
 from vpintegrator.maps import (
     AdaptiveMethod,

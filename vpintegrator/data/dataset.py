@@ -20,7 +20,7 @@ from vpintegrator.data.dataset_file import (
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP, Variation
 from vpintegrator.dynamics import Family, System, solve
-from vpintegrator.dynamics.expressions import check_name
+from vpintegrator.dynamics.expressions.parsing import check_name
 from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.errors import InputError
 from vpintegrator.storage.reading import check_shape, open_hdf5, reading

@@ -12,16 +12,9 @@ import numpy as np
 
 from vpintegrator.dynamics.claims import Claim, ExactFormulas, TrialStates, less_turns
 from vpintegrator.dynamics.equations import Equations, MatrixFunction, StateFunction
-from vpintegrator.dynamics.expressions import (
-    Call,
-    Expression,
-    Scope,
-    Value,
-    below,
-    can_be_written,
-    written,
-)
-from vpintegrator.dynamics.expressions.nodes import high
+from vpintegrator.dynamics.expressions.evaluation import can_be_written, written
+from vpintegrator.dynamics.expressions.nodes import Call, Expression, Value, below, high
+from vpintegrator.dynamics.expressions.parsing import Scope
 from vpintegrator.dynamics.reading import (
     KEYS,
     check_table,

@@ -20,17 +20,16 @@ import numpy as np
 import scipy  # loads scipy.linalg when it is used
 
 from vpintegrator.dynamics.equations import DoubleFormulas, Equations, FormulaMap
-from vpintegrator.dynamics.expressions import (
-    Arithmetic,
-    ComponentFunction,
+from vpintegrator.dynamics.expressions.evaluation import Arithmetic, ComponentFunction, evaluator
+from vpintegrator.dynamics.expressions.nodes import (
+    HIGH,
     Expression,
     Number,
     Symbol,
     Value,
     below,
-    evaluator,
+    high,
 )
-from vpintegrator.dynamics.expressions.nodes import HIGH, high
 from vpintegrator.errors import InputError
 
 POINTS = 12

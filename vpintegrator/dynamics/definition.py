@@ -10,7 +10,8 @@ from typing import Any
 
 from vpintegrator.dynamics.chart import read_chart
 from vpintegrator.dynamics.claims import TrialStates, check_claims, check_declared
-from vpintegrator.dynamics.expressions import TooLong, readable
+from vpintegrator.dynamics.expressions.algebra import TooLong
+from vpintegrator.dynamics.expressions.parsing import readable
 from vpintegrator.dynamics.plot import Plot, read_plot
 from vpintegrator.dynamics.properties import Definition
 from vpintegrator.dynamics.reading import (

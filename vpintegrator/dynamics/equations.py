@@ -9,21 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.expressions import (
-    Algebra,
+from vpintegrator.dynamics.expressions.algebra import Algebra
+from vpintegrator.dynamics.expressions.evaluation import (
     ComponentFunction,
-    Expression,
-    Number,
-    Scope,
-    Symbol,
-    Value,
     arithmetic,
-    below,
     can_be_written,
     evaluator,
     vectorised,
     written,
 )
+from vpintegrator.dynamics.expressions.nodes import Expression, Number, Symbol, Value, below
+from vpintegrator.dynamics.expressions.parsing import Scope
 from vpintegrator.errors import InputError
 
 FunctionMaker = Callable[[Sequence[Value], Sequence[Symbol], str], ComponentFunction]

@@ -17,18 +17,16 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.equations import Equations, hamiltonian_rates, stack_rows
-from vpintegrator.dynamics.expressions import (
-    Algebra,
+from vpintegrator.dynamics.expressions.algebra import Algebra
+from vpintegrator.dynamics.expressions.evaluation import can_be_written, vectorised, written
+from vpintegrator.dynamics.expressions.nodes import (
     Expression,
     Number,
     Product,
     Sum,
     Symbol,
     Value,
-    can_be_written,
     tidy,
-    vectorised,
-    written,
 )
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError

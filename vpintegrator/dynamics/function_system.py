@@ -19,7 +19,7 @@ from vpintegrator.arguments import of_kind, one_of, real_array, whole
 from vpintegrator.dynamics.claims import Claim, ClaimTrial, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.equations import as_given, float_array, is_tensor
-from vpintegrator.dynamics.expressions import TooLong
+from vpintegrator.dynamics.expressions.algebra import TooLong
 from vpintegrator.dynamics.properties import Definition
 from vpintegrator.dynamics.python_functions import (
     EXACT,

@@ -38,15 +38,10 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, one_of, whole
 from vpintegrator.dynamics.equations import FormulaDomain, stack_rows
-from vpintegrator.dynamics.expressions import (
-    Algebra,
-    Expression,
-    Symbol,
-    Value,
-    check_name,
-    parse,
-    vectorised,
-)
+from vpintegrator.dynamics.expressions.algebra import Algebra
+from vpintegrator.dynamics.expressions.evaluation import vectorised
+from vpintegrator.dynamics.expressions.nodes import Expression, Symbol, Value
+from vpintegrator.dynamics.expressions.parsing import check_name, parse
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, check_table, read_components
 from vpintegrator.dynamics.section import parameter_scope

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expressions import Value, parse, readable
+from vpintegrator.dynamics.expressions.nodes import Value
+from vpintegrator.dynamics.expressions.parsing import parse, readable
 from vpintegrator.dynamics.reading import check_table
 from vpintegrator.errors import InputError, nearest, printable
 

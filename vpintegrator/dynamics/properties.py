@@ -12,18 +12,20 @@ import numpy as np
 
 from vpintegrator.dynamics.chart import ChartEquations
 from vpintegrator.dynamics.equations import Equations, ScalarFunction, as_array, is_tensor
-from vpintegrator.dynamics.expressions import (
+from vpintegrator.dynamics.expressions.algebra import TooLong
+from vpintegrator.dynamics.expressions.evaluation import (
     LARGEST_HAMILTONIAN,
+    can_be_written,
+    written,
+)
+from vpintegrator.dynamics.expressions.nodes import (
     Call,
     Expression,
     Number,
     Product,
     Sum,
     Symbol,
-    TooLong,
     Value,
-    can_be_written,
-    written,
 )
 from vpintegrator.dynamics.plot import Plot
 from vpintegrator.dynamics.reading import read_parameters, read_state_and_formulas

@@ -18,14 +18,9 @@ import numpy as np
 
 from vpintegrator.arguments import called
 from vpintegrator.dynamics.conjugate import conjugate_pairs
-from vpintegrator.dynamics.expressions import (
-    Algebra,
-    Expression,
-    Value,
-    can_be_written,
-    tidy,
-    written,
-)
+from vpintegrator.dynamics.expressions.algebra import Algebra
+from vpintegrator.dynamics.expressions.evaluation import can_be_written, written
+from vpintegrator.dynamics.expressions.nodes import Expression, Value, tidy
 from vpintegrator.errors import InputError, printable
 
 EXACT = 1e-12  # relative error of values, and of derivatives by autograd

@@ -13,18 +13,9 @@ import numpy as np
 
 from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.equations import Equations, Stage, hamiltonian_rates
-from vpintegrator.dynamics.expressions import (
-    Algebra,
-    Expression,
-    Number,
-    Scope,
-    Symbol,
-    Value,
-    check_name,
-    parse,
-    readable,
-    size,
-)
+from vpintegrator.dynamics.expressions.algebra import Algebra
+from vpintegrator.dynamics.expressions.nodes import Expression, Number, Symbol, Value, size
+from vpintegrator.dynamics.expressions.parsing import Scope, check_name, parse, readable
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.toml import check_keys
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from vpintegrator.dynamics.crossings import AdaptiveSteps, Event, follow
 from vpintegrator.dynamics.equations import Equations, ReturnSection, stack_rows
-from vpintegrator.dynamics.expressions import ComponentFunction, vectorised
+from vpintegrator.dynamics.expressions.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.errors import InputError

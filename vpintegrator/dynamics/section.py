@@ -28,8 +28,8 @@ from vpintegrator.dynamics.claims import (
     exact_states,
 )
 from vpintegrator.dynamics.equations import Equations, ReturnSection
-from vpintegrator.dynamics.expressions import Expression, Number, Scope, Symbol, Value, parse
-from vpintegrator.dynamics.expressions.nodes import HIGH, high
+from vpintegrator.dynamics.expressions.nodes import HIGH, Expression, Number, Symbol, Value, high
+from vpintegrator.dynamics.expressions.parsing import Scope, parse
 from vpintegrator.dynamics.reading import check_table
 from vpintegrator.errors import InputError
 

@@ -27,7 +27,7 @@ from vpintegrator.dynamics.claims import (
 )
 from vpintegrator.dynamics.crossings import coarse_states
 from vpintegrator.dynamics.equations import DoubleFormulas, Equations, FormulaMap, stack_rows
-from vpintegrator.dynamics.expressions import Call, Expression
+from vpintegrator.dynamics.expressions.nodes import Call, Expression
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.errors import InputError

@@ -20,7 +20,7 @@ import numpy as np
 import sympy
 from sympy.printing.latex import LatexPrinter
 
-from vpintegrator.dynamics.expressions import FUNCTIONS
+from vpintegrator.dynamics.expressions.functions import FUNCTIONS
 from vpintegrator.dynamics.expressions.parsing import OF_INTEGERS, syntax_tree
 from vpintegrator.dynamics.system import System
 

@@ -11,7 +11,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.claims import vanishes
 from vpintegrator.dynamics.equations import SparseFunction, stack_rows, zeros_like
-from vpintegrator.dynamics.expressions import Value
+from vpintegrator.dynamics.expressions.nodes import Value
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod, once_per_system
 from vpintegrator.maps.parameters import Values

@@ -9,7 +9,7 @@ import torch
 
 from vpintegrator.arguments import one_of, positive, whole
 from vpintegrator.dynamics.compositions import FACTORS
-from vpintegrator.dynamics.expressions import ComponentFunction
+from vpintegrator.dynamics.expressions.evaluation import ComponentFunction
 from vpintegrator.errors import InputError
 from vpintegrator.models.components import Components
 from vpintegrator.models.model import Model

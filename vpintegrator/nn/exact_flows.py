@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Sum, Value
+from vpintegrator.dynamics.expressions.evaluation import ComponentFunction
+from vpintegrator.dynamics.expressions.nodes import Expression, Sum, Value
 from vpintegrator.errors import InputError
 from vpintegrator.nn.formulas import InUnits, StateExpressions, deriving
 from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, Layer, joined, on_cpu

@@ -12,18 +12,10 @@ from typing import Any
 
 import torch
 
-from vpintegrator.dynamics.expressions import (
-    Algebra,
-    ComponentFunction,
-    Expression,
-    NotFinite,
-    Scope,
-    TooLong,
-    Value,
-    arithmetic,
-    evaluator,
-    parse,
-)
+from vpintegrator.dynamics.expressions.algebra import Algebra, TooLong
+from vpintegrator.dynamics.expressions.evaluation import ComponentFunction, arithmetic, evaluator
+from vpintegrator.dynamics.expressions.nodes import Expression, NotFinite, Value
+from vpintegrator.dynamics.expressions.parsing import Scope, parse
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import SignedPermutations, restricted
 from vpintegrator.nn.layer import Device, Dtype, Layer

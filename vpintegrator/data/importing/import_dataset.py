@@ -20,7 +20,7 @@ from vpintegrator.data.variation import STEP
 from vpintegrator.data.windows import chains
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.conjugate import conjugate_pairs
-from vpintegrator.dynamics.expressions import check_name
+from vpintegrator.dynamics.expressions.parsing import check_name
 from vpintegrator.dynamics.solve import solve_varied
 from vpintegrator.errors import InputError
 from vpintegrator.names import FORMS
