@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import h5py
 import numpy as np
 
-from vpintegrator.dynamics.expressions import check_name
+from vpintegrator.dynamics.expressions.parsing import check_name
 from vpintegrator.dynamics.family import STEP
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.files import check_input
