@@ -5,8 +5,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vpintegrator import InputError, list_systems, load_system
 
@@ -76,16 +74,12 @@ def test_what_is_not_given_is_derived():
     rate = '"-c**2*(c*x[0])**3 + 2*x[0]*(x[1] - (c*x[0])**2)"'
     given_ = load_system(duffing(field.format(rate))).chart.system
     Z = np.random.default_rng(0).normal(size=(5, 2))
+    chart = load_system(duffing(), c=0.3).chart
+    np.testing.assert_allclose(chart(chart.inverse(Z)), Z, atol=1e-12)
     np.testing.assert_allclose(derived.vector_field(Z), given_.vector_field(Z), rtol=1e-13)
     assert not derived.is_hamiltonian and derived.divergence_free
     with pytest.raises(InputError, match=r"unknown name 'p'"):
         load_system(duffing(field.format('"p"')))
-
-
-@given(st.floats(0.1, 10))
-def test_parameters_hold_in_the_chart(c):
-    chart, z = load_system(duffing(), c=c).chart, np.array([[0.3, -0.8]])
-    np.testing.assert_allclose(chart.inverse(chart(z)), z, atol=1e-12)
 
 
 def test_angles_of_a_chart():

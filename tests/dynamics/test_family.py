@@ -64,10 +64,8 @@ def test_moves_as_the_system_does_in_a_step(case, data):
 def test_a_step_that_turns_round_is_a_reversing_symmetry():
     family = Family(vp.load_system("rigid-body"), ["step", "I1"])
     *own, turned = family.extended.reversing_symmetries
-    assert [rho.shape for rho in own] == [(5, 5)] * 3
     np.testing.assert_array_equal(turned, np.diag([1, 1, 1, -1, -1]))
-    for rho in own:
-        np.testing.assert_array_equal(rho[3:, 3:], np.eye(2))
+    assert len(own) == 3 and all((rho[3:, 3:] == np.eye(2)).all() for rho in own)
 
 
 def test_hamiltonian_systems_stay_so():

@@ -212,8 +212,8 @@ def test_a_path_may_hold_any_character(tmp_path):
         load_system(str(tmp_path / "k=4" / "a.toml"))
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")
-    for place, message in ((path, "not a text file"), (tmp_path, "cannot read .*directory")):
-        with pytest.raises(InputError, match=message):
+    for place in (path, tmp_path):
+        with pytest.raises(InputError, match=r"cannot read .*; give a TOML file"):
             load_system(place)
 
 

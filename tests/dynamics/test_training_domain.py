@@ -1,7 +1,5 @@
 """The domain of training: what is kept of it, and who leaves it."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -14,12 +12,8 @@ from vpintegrator.plotting.tables import markdown_table
 PENDULUM = """
 state = ["q", "p", "k"]
 periodic = { q = "2*pi" }
-[vector_field]
-q = "p"
-p = "-sin(q)"
-k = "0*q"
-[invariants]
-energy = "p**2/2 - cos(q)"
+vector_field = { q = "p", p = "-sin(q)", k = "0*q" }
+invariants = { energy = "p**2/2 - cos(q)" }
 """
 
 
@@ -69,11 +63,9 @@ def test_training_writes_the_region(tmp_path):
     data = vp.generate("rigid-body", tmp_path / "data.h5", count=20, steps=3)
     model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=2)
     vp.train(model, data, epochs=1, compiled=False)
-    vp.save(model, tmp_path / "model.safetensors")
-    kept = vp.load(tmp_path / "model.safetensors").metadata["region"]
     states = data.states("train").reshape(-1, 3)
-    assert json.loads(kept)["components"]["z2"] == [states[:, 1].min(), states[:, 1].max()]
-    assert set(json.loads(kept)["invariants"]) == set(data.system.invariants)
+    assert model.domain.components["z2"] == (states[:, 1].min(), states[:, 1].max())
+    assert set(model.domain.invariants) == set(data.system.invariants)
 
 
 def compared(model, body, against="rk4"):
@@ -91,10 +83,3 @@ def test_leaving_is_marked_and_survives_the_file(model, body, tmp_path):
         row, classical = r.table()
         assert (row["left domain"], row["left domain at"]) == (1, 0.0)
         assert classical["left domain"] is None and r.run("rk4").departure_time is None
-
-
-def test_a_model_without_a_region_leaves_none(model, body):
-    del model.metadata["region"]
-    report = compared(model, body, against=())
-    assert report.run("vpff").departure_time is None
-    assert report.table()[0]["left domain"] is None
