@@ -104,8 +104,7 @@ def _components(
     found = read_components(table.get(key, {}), here, old.scope, new.components, new.arrays)
     if old.explicit_time is not None and new.explicit_time is not None:
         found.setdefault(new.explicit_time, old.symbols[old.explicit_time])
-    missing = [name for i, name in enumerate(new.components) if i not in found]
-    if missing:
+    if missing := [name for i, name in enumerate(new.components) if i not in found]:
         raise InputError(f"{here}: no expression for {', '.join(missing[:6])}")
     for i, value in found.items():
         if isinstance(value, Expression) and not can_be_written(value):
@@ -120,9 +119,10 @@ def _check_inverse(trial: TrialStates, chart: ChartEquations, where: str) -> Non
     own = {i: high(period) for i, period in base.periods.items()}
     sizes, here = 1 + np.abs(states).max(axis=1), f"{where}, [chart.inverse]"
     for i, period in (None, Fraction()), *chart.equations.periods.items():
-        turned, what = chart.states.copy(), "" if i is None else "after a turn of an angle "
+        turned, what = chart.states.copy(), ""
         if i is not None:
             turned[:, i] += 3 * high(period)
+            what = "after a turn of an angle "
         what += "this gives another state than [chart.map] was given, by {},"
         defects = np.abs(less_turns(back(turned) - states, own)).max(axis=1)
         trial.require(Claim(here, what, defects, sizes, trial.tolerance))
@@ -138,9 +138,8 @@ def _with_field(
     for value in chart.map:
         slopes = algebra.gradient(value)
         pairs = zip(base.symbols, base.vector_field, strict=True)
-        rates.append(
-            algebra.add(*(algebra.multiply(slopes[s], f) for s, f in pairs if s in slopes))
-        )
+        products = (algebra.multiply(slopes[s], f) for s, f in pairs if s in slopes)
+        rates.append(algebra.add(*products))
     if derived:
         inverse = dict(zip(base.symbols, chart.inverse, strict=True))
         field = tuple(algebra.substitute(rates, inverse))
@@ -227,8 +226,7 @@ class Chart(Generic[S]):
     def keeps_volume(self) -> bool:
         """Whether the volume of the new components is that of the old ones, up to a factor."""
         states = np.random.default_rng(0).normal(size=(_POINTS, len(self.components)))
-        with np.errstate(all="ignore"):
-            known = self.log_density(states)
+        known = self.log_density(states)
         known = known[np.isfinite(known)]
         return bool(len(known) and np.ptp(known) < _CONSTANT)
 

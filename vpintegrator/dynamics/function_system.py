@@ -88,9 +88,8 @@ class GivenFunction:
         self.parameters = plain_value(_named("parameters", self.parameters), "parameters")
         self.call = self.energy = None
         if self.function is not None:
-            self.call = self._read(
-                self.function, *(("turn", "map") if self.is_map else ("f", "field"))
-            )
+            what, kind = ("turn", "map") if self.is_map else ("f", "field")
+            self.call = self._read(self.function, what, kind)
         if self.hamiltonian is not None:
             self.energy = self._read(self.hamiltonian, "hamiltonian")
         named = _named("invariants", self.invariants)

@@ -315,8 +315,8 @@ class SystemProperties:
     def may_preserve_volume(self) -> bool:
         """Whether volume is preserved, or the states are measured and nothing else is declared."""
         base = self if self.family is None else self.family.system
-        undeclared = base.is_measured and base.equations.divergence_free is None
-        return self.divergence_free or undeclared
+        undeclared = base.equations.divergence_free is None
+        return self.divergence_free or (base.is_measured and undeclared)
 
     @property
     def is_exact(self) -> bool:
@@ -382,12 +382,9 @@ class SystemProperties:
 
         Parameters have their values; of a family they are components.
         """
-        e = self.equations
-        if not isinstance(e.hamiltonian, Expression) or not can_be_written(
-            e.hamiltonian, LARGEST_HAMILTONIAN
-        ):
-            return ""
-        return written(e.hamiltonian, self._names)
+        h = self.equations.hamiltonian
+        known = isinstance(h, Expression) and can_be_written(h, LARGEST_HAMILTONIAN)
+        return written(h, self._names) if known else ""  # type: ignore[arg-type]
 
     @cached_property
     def field_formulas(self) -> list[str]:
@@ -484,9 +481,9 @@ class SystemProperties:
     @property
     def initial_table(self) -> Mapping[str, Any]:
         """The table ``[initial_conditions]`` of the system file."""
-        for definition in (self.definition, self.definition.flow):
-            if definition is not None and definition.initial_table is not None:
-                return definition.initial_table
+        for each in filter(None, (self.definition, self.definition.flow)):
+            if each.initial_table is not None:
+                return each.initial_table
         raise InputError(
             f"{self._source} suggests no initial states; add a table [initial_conditions]"
         )
@@ -515,10 +512,8 @@ class SystemProperties:
         return state
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{k}={reprlib.repr(v)}" for k, v in self.parameters.items())
-        return (
-            f"<System {self.name}: {self.title}, dim {self.dim}{', ' + values if values else ''}>"
-        )
+        values = "".join(f", {k}={reprlib.repr(v)}" for k, v in self.parameters.items())
+        return f"<System {self.name}: {self.title}, dim {self.dim}{values}>"
 
 
 def _scalars(equations: Equations, values: Mapping[str, Value]) -> dict[str, Callable[..., Any]]:

@@ -99,9 +99,9 @@ def read_call(
         signature = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return PythonCall(function, name, ("t", "y"), halves)
-    open_ = any(p.kind is p.VAR_KEYWORD for p in signature)
-    if unknown := [] if open_ else parameters.keys() - {p.name for p in signature}:
-        key = sorted(unknown)[0]
+    unknown = parameters.keys() - {p.name for p in signature}
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in signature):
+        key = min(unknown)
         raise InputError(
             f"{what} = {name} takes no keyword '{key}', which parameters names; write it as "
             f"def {name}(t, y, {key})"
@@ -319,10 +319,6 @@ def _operator(apply: Callable[..., Value], reflected: bool = False) -> Callable[
     return operate
 
 
-def _angle(algebra: Algebra, y: Value, x: Value) -> Value:
-    return algebra.call("atan2", y, x)
-
-
 class Term:
     """A formula as an entry of an array of objects."""
 
@@ -336,7 +332,7 @@ class Term:
     __mul__ = __rmul__ = _operator(Algebra.multiply)
     __truediv__, __rtruediv__ = _operator(Algebra.divide), _operator(Algebra.divide, reflected=True)
     __pow__, __rpow__ = _operator(Algebra.power), _operator(Algebra.power, reflected=True)
-    arctan2 = _operator(_angle)
+    arctan2 = _operator(lambda algebra, y, x: algebra.call("atan2", y, x))
 
     def __neg__(self) -> Term:
         return Term(self.algebra, self.algebra.scale(-1, self.value))
@@ -418,14 +414,12 @@ def record(
         return Term(algebra, made)
 
     state, clock = _objects([symbol(name) for name in components]), symbol(time)
-    own = {
-        name: _objects([symbol(f"{name}[{i}]") for i in range(len(value))])
-        if isinstance(value, list)
-        else value
-        if name in fixed
-        else symbol(name)
-        for name, value in parameters.items()
-    }
+    own: dict[str, Any] = {}
+    for name, given in parameters.items():
+        if isinstance(given, list):
+            own[name] = _objects([symbol(f"{name}[{i}]") for i in range(len(given))])
+        else:
+            own[name] = given if name in fixed else symbol(name)
     values = [value for call, count in calls for value in _formulas(call, count, clock, state, own)]
     formulas = [value for value in values if isinstance(value, Expression)]
     if not all(can_be_written(value, _LARGEST_FORMULA) for value in formulas):

@@ -265,15 +265,14 @@ def iterate(
 
 def _escape(system: Any, initial: np.ndarray, last: np.ndarray, time: float) -> InputError:
     bad = ~np.isfinite(last).all(axis=1)
-    worst = int(np.argmax(bad))
-    state = _written(initial[worst])
+    state = _written(initial[np.argmax(bad)])
     if system.equations.returns is not None:
         section = system.equations.returns.plane
         return InputError(
             f"{bad.sum()} of {len(bad)} solutions of {system.name} do not come back to {section} "
             f"at return {time:.0f}, the first from {state}: they escape, or 20,000 steps are too "
-            "few, or the state has no momentum for the energy; start elsewhere "
-            "([initial_conditions] of a recipe, --initial), or take a lower energy or fewer steps"
+            "few, or the state has no momentum for the energy; take other initial states "
+            "(--initial), a lower energy or fewer steps"
         )
     return InputError(
         f"the iterates of {system.name} from {state} end at iteration {time:.0f}: they grow "
@@ -289,8 +288,8 @@ def check_solver(method: str, rtol: float, atol: float, where: str = "") -> None
     if method not in SOLVERS:
         hint = nearest(str(method), SOLVERS) or f"; there are {', '.join(SOLVERS)}"
         raise InputError(f"{where}there is no solver '{method}'{hint}")
-    known = is_number(rtol) and is_number(atol)
-    if not known or rtol < SMALLEST_TOLERANCE or atol <= 0:
+    sound = is_number(rtol) and is_number(atol) and rtol >= SMALLEST_TOLERANCE and atol > 0
+    if not sound:
         raise InputError(
             f"{where}rtol = {rtol!r}, atol = {atol!r}: rtol must be at least "
             f"{SMALLEST_TOLERANCE:g}, the limit of double precision, and atol positive"
@@ -321,10 +320,7 @@ def stacked_tolerances(rtol: float, atol: np.ndarray, count: int) -> dict[str, A
         Number of trajectories.
     """
     share = np.sqrt(count)
-    return {
-        "rtol": max(rtol / share, SMALLEST_TOLERANCE),
-        "atol": np.repeat(atol / share, count),
-    }
+    return {"rtol": max(rtol / share, SMALLEST_TOLERANCE), "atol": np.repeat(atol / share, count)}
 
 
 def batch_size(method: str, rtol: float) -> int:
@@ -380,11 +376,12 @@ def _solve_stack(
 
 def _breakdown(system: System, initial: np.ndarray, last: np.ndarray, time: float) -> InputError:
     """The error for a solution that ends early; the fastest trajectory is named as its cause."""
+    name = "t/step" if isinstance(system, ScaledFlow) else "t"
     speed = np.abs(system.vector_field_by_component(last)).max(axis=0)
     worst = int(np.argmax(np.where(np.isfinite(speed), speed, np.inf)))
     return InputError(
         f"the solution of {system.name} from {_written(initial[worst])} cannot be continued beyond "
-        f"{system.time_name} = {time:.6g}: it grows without bound or leaves the domain of the "
+        f"{name} = {time:.6g}: it grows without bound or leaves the domain of the "
         "equations; choose other initial states or a shorter time"
     )
 
@@ -406,8 +403,6 @@ class ScaledFlow(System):
     parameters
         Parameters of each trajectory, (trajectory, name).
     """
-
-    time_name = "t/step"
 
     def __init__(self, system: System, steps: np.ndarray, parameters: np.ndarray) -> None:
         super().__init__(system.definition)
@@ -483,8 +478,7 @@ def solve_varied(
     """
     if system.is_discrete:
         states = np.empty((len(initial), len(counts), system.dim))
-        image = system.iteration(rtol, atol, parameters)
-        iterate(image, system, initial, counts, states, progress)
+        iterate(system.iteration(rtol, atol, parameters), system, initial, counts, states, progress)
         return states
     flow = ScaledFlow(system, steps, parameters)
     states = solve(flow, initial, counts, method, rtol, atol, progress, sizes)

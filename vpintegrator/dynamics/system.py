@@ -123,7 +123,6 @@ class System(SystemProperties):
     1.0
     """
 
-    time_name = "t"  # for messages
     flow: System | None = None
     chart: Chart[System] | None = None
 
@@ -551,10 +550,9 @@ class System(SystemProperties):
     @cached_property
     def initial_conditions(self) -> InitialConditions | SectionStates:
         """The distribution of initial states that the system file suggests."""
-        if self.flow is not None:
-            own = self.definition.initial_table
-            return self.states_of(own, f"{self._source}, [return_map]")
-        return self.states_of(self.initial_table, self._source)
+        of_flow = self.flow is not None
+        table = self.definition.initial_table if of_flow else self.initial_table
+        return self.states_of(table, self._source + ", [return_map]" * of_flow)
 
     def states_of(
         self, table: Mapping[str, Any] | None, source: str
@@ -577,13 +575,13 @@ class System(SystemProperties):
         self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
     ) -> np.ndarray:
         """Return initial states of the flow of a return map, of the parameters of each."""
-        flow, chosen = self.flow, [k for k, s in enumerate(self.equations.open) if s.name != ENERGY]
+        flow, open_ = self.flow, self.equations.open
         assert flow is not None
+        chosen = [k for k, symbol in enumerate(open_) if symbol.name != ENERGY]
         if parameters is not None and chosen:
             return flow.initial_conditions.sample(count, generator, parameters[:, chosen])
-        if self.equations.open and self._origin is not None:
+        if open_ and self._origin is not None and self._origin[1].flow is not None:
             flow = self._origin[1].flow
-            assert flow is not None
         return flow.sample_initial(count, generator)
 
     def sample_initial(self, count: int, generator: np.random.Generator) -> np.ndarray:

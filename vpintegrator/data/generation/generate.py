@@ -203,8 +203,8 @@ def _shortened(recipe: Recipe, steps: int) -> Recipe:
             "it is another one; give a smaller rtol and atol, or a shorter step"
         )
     warnings.warn(
-        f"trajectories end after {steps:,} of {recipe.steps:,} steps, at {recipe.system.time_name} "
-        f"= {recipe.duration * steps / recipe.steps:.6g}: beyond, the error of the solution grows "
+        f"trajectories end after {steps:,} of {recipe.steps:,} steps, at t = "
+        f"{recipe.duration * steps / recipe.steps:.6g}: beyond, the error of the solution grows "
         "above a hundredth of the spread of the states",
         stacklevel=3,
     )
