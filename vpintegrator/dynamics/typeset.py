@@ -11,8 +11,9 @@ import operator
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import reduce
 from itertools import chain
 from typing import Any
 
@@ -20,8 +21,8 @@ import numpy as np
 import sympy
 from sympy.printing.latex import LatexPrinter
 
-from vpintegrator.dynamics.expressions.functions import FUNCTIONS
-from vpintegrator.dynamics.expressions.parsing import OF_INTEGERS, syntax_tree
+from vpintegrator.dynamics.expressions.nodes import Function
+from vpintegrator.dynamics.expressions.parsing import Scope, parse, syntax_tree
 from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one
@@ -33,7 +34,6 @@ _PIECES = r"\b(sum|where|min|max)\("
 _LONGEST = 600  # parts of an expression that SymPy is given
 _DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
 _WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
-_OPERATIONS = {**OF_INTEGERS, ast.Div: operator.truediv, ast.Pow: operator.pow}
 Row = tuple[str, str, Any]  # a name, "dot", "prime" or "", and a text or an expression of SymPy
 
 
@@ -47,6 +47,35 @@ class _NamesAsWords(LatexPrinter):
 def latex(expression: Any) -> str:
     """Return LaTeX of what SymPy knows."""
     return str(_NamesAsWords().doprint(expression))
+
+
+class _SymPyAlgebra:
+    """SymPy's expressions, made as the parser makes formulas."""
+
+    def spend(self, operations: int) -> None:
+        """Count nothing."""
+
+    def combine(self, terms: Iterable[tuple[Any, int]]) -> sympy.Expr:
+        return reduce(operator.add, (sign * _exact(value) for value, sign in terms))
+
+    def product(self, factors: Iterable[tuple[Any, int]]) -> sympy.Expr:
+        return reduce(operator.mul, (_exact(value) ** exponent for value, exponent in factors))
+
+    def power(self, base: Any, exponent: Any) -> sympy.Expr:
+        return _exact(base) ** _exact(exponent)
+
+    def scale(self, factor: int, value: Any) -> sympy.Expr:
+        return factor * _exact(value)
+
+    def call(self, function: Function, *arguments: Any) -> sympy.Expr:
+        return function.sympy(sympy)(*map(_exact, arguments))
+
+
+def _exact(value: Any) -> sympy.Expr:
+    """Return what the parser has read; decimals of many digits are written as they are."""
+    if isinstance(value, Fraction) and value.denominator > 100:
+        return sympy.Symbol(repr(float(value)))
+    return sympy.Rational(value) if isinstance(value, Fraction) else sympy.sympify(value)
 
 
 class _Formulas:
@@ -83,42 +112,21 @@ class _Formulas:
             else:
                 length = len(arrays[name])
                 texts = text if isinstance(text, list) else [text] * length
-                rows += [(f"{name}[{k}]", mark, self.read(t, k)) for k, t in enumerate(texts)]
+                rows += [(f"{name}[{k}]", mark, self.read(t, i=k)) for k, t in enumerate(texts)]
         return rows
 
-    def read(self, text: Any, i: int | None = None) -> Any:
+    def read(self, text: Any, **index: int) -> Any:
         """Return a text in a line, or its expression, for the index i of an array."""
-        line = in_a_line(text)
-        index = {} if i is None else {"i": i}
-        return line if self.as_written else self._translated(syntax_tree(line), index)
-
-    def _translated(self, node: ast.expr, names: Mapping[str, int]) -> sympy.Expr:
-        def inner(part: ast.expr) -> sympy.Expr:
-            return self._translated(part, names)
-
-        match node:
-            case ast.Constant(value=int(value)):
-                return sympy.Integer(value)
-            case ast.Constant(value=float(value)):
-                fraction = sympy.Rational(repr(value))
-                return fraction if fraction.q <= 100 else sympy.Symbol(repr(value))
-            case ast.Name(id="pi"):
-                return sympy.pi
-            case ast.Name(id=name):
-                return sympy.sympify(names.get(name, sympy.Symbol(name, real=True)))
-            case ast.Subscript(value=ast.Name(id=name), slice=index):
-                place = self._translated(index, {**self.equations.scope.integers, **names})
-                return sympy.Symbol(f"{name}_{place}", real=True)
-            case ast.UnaryOp(op=sign, operand=operand):
-                return -inner(operand) if isinstance(sign, ast.USub) else inner(operand)
-            case ast.BinOp(left=left, op=sign, right=right):
-                return _OPERATIONS[type(sign)](inner(left), inner(right))
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
-                array: Any = self.equations.scope.values[name]
-                return sympy.Integer(len(array))
-            case ast.Call(func=ast.Name(id=name), args=arguments):
-                return FUNCTIONS[name].sympy(sympy)(*map(inner, arguments))
-        raise ValueError(f"this is no expression of a system file: {ast.unparse(node)}")
+        line, scope = in_a_line(text), self.equations.scope
+        if self.as_written:
+            return line
+        values: dict[str, Any] = {"pi": sympy.pi}
+        for name, value in scope.values.items():
+            count = range(len(value)) if isinstance(value, tuple) else None
+            entries = count and tuple(sympy.Symbol(f"{name}_{k}", real=True) for k in count)
+            values[name] = entries or sympy.Symbol(name, real=True)
+        algebra: Any = _SymPyAlgebra()
+        return _exact(parse(line, Scope(values, {**scope.integers, **index}, algebra), "formula"))
 
     def stages(self) -> list[list[Row]]:
         """Return the formulas of each stage of a map, or of the flow: H, then rates."""

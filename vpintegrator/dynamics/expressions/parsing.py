@@ -82,7 +82,7 @@ _COMPARISONS: dict[type, tuple[bool, bool]] = {
     ast.LtE: (False, True),
 }
 # operations on whole numbers, which stand in an index too
-OF_INTEGERS: dict[type, Any] = {
+_OF_INTEGERS: dict[type, Any] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -328,8 +328,8 @@ class _Parser:
                 result = int(self.syntax(node, "len"))  # type: ignore[arg-type]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 result = -self.integer(operand)
-            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OF_INTEGERS:
-                result = OF_INTEGERS[type(sign)](self.integer(left), self.integer(right))
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OF_INTEGERS:
+                result = _OF_INTEGERS[type(sign)](self.integer(left), self.integer(right))
             case _:
                 self.fail(
                     node,
