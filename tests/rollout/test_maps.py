@@ -13,8 +13,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("map")
     dataset = vp.generate(KICKED, folder / "map.h5", count=60)
     model = vp.models.build(
-        dataset.system,
-        arguments={"functions": "polynomial", "degree": 5, "depth": 1},
+        dataset.system, arguments={"functions": "polynomial", "degree": 5, "depth": 1}
     )
     vp.train(model, dataset, epochs=20, compiled=False)
     return model

@@ -103,17 +103,6 @@ def test_states_that_are_missing_count_for_nothing(dataset, one_step):
     assert report.summary("vpff").final_error == pytest.approx(error[0, -1])
 
 
-def test_measured_states_beside_known_equations():
-    """Which predicts the experiment better, the equations or what was learned from it?"""
-    system = vp.load_system("harmonic-oscillator")
-    exact = vp.solve(system, np.array([[1.0, 0.0], [0.5, 0.2]]), 0.1 * np.arange(30))
-    noisy = exact + 1e-3 * np.random.default_rng(0).normal(size=exact.shape)
-    report = vp.compare(None, ["rk4", "gauss-legendre-4"], system=system, step=0.1, reference=noisy)
-    for name in report.runs:
-        assert 1e-4 < report.summary(name).error < 4e-3
-        np.testing.assert_array_equal(report.run(name).states[:, 0], noisy[:, 0])
-
-
 def test_without_a_reference(one_step, window):
     report = vp.compare(one_step, initial=[[1.0, 0.0]], steps=20)
     assert report.reference_time == 0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.rollout.systems import ensemble_of, initial, system
 from vpintegrator.dynamics.training_domain import TOLERANCE, Domain
+from vpintegrator.rollout.diagnostics import root_mean_square_error
 from vpintegrator.rollout.diagnostics.diagnostic import Ensemble, WindowSampler
 from vpintegrator.rollout.diagnostics.invariants import Invariants
 from vpintegrator.rollout.diagnostics.trajectory_error import Divergence, TrajectoryError
@@ -85,7 +86,7 @@ def test_errors(sizes, every, known):
     expected = largest_between(distance, steps[within])
     np.testing.assert_allclose(observer.largest[within].T, expected, rtol=1e-12)
     rms = np.sqrt(((STATES - EXACT)[:, :known] ** 2).mean(axis=(1, 2)))
-    np.testing.assert_allclose(observer.root_mean_square, rms, rtol=1e-12)
+    np.testing.assert_allclose(observer.result()["root_mean_square_error"], rms, rtol=1e-12)
     passed = distance > threshold
     index = np.where(passed.any(axis=1), passed.argmax(axis=1), -1)
     np.testing.assert_array_equal(observer.index, index)
@@ -112,3 +113,25 @@ def test_windows(sizes, window):
     sampler = feed(lambda: WindowSampler(ends, window, 3, 2), sizes)
     expected = np.stack([STATES[:3, end - window + 1 : end + 1] for end in ends])
     np.testing.assert_array_equal(sampler.windows, expected)
+
+
+def test_diverged_states():
+    states, reference = np.zeros((2, 4, 3, 2))
+    states[0, 1], states[1, 2], reference[2, 1:] = [3.0, 4.0], np.nan, np.nan
+    error = root_mean_square_error(states, reference)
+    np.testing.assert_allclose(error, [np.sqrt(25 / 6), np.inf, np.inf, 0.0])
+    divergence = Divergence(ensemble())
+    divergence.observe(0, states)
+    np.testing.assert_array_equal(divergence.failed, [-1, 2, -1, -1])
+
+
+def test_what_is_unknown_passes_no_threshold():
+    distance = np.array(
+        [[0, 0.2, 0.05, 0.3], [0, 0.1, 0.1, 0.1], [0, 0, np.inf, np.inf], [0, np.nan, np.nan, 1]]
+    )
+    orbits, reference = ensemble(threshold=0.1), np.zeros((4, 4, 2))
+    reference[1:3, 3] = np.nan
+    orbits.plan = replace(orbits.plan, reference=reference)
+    error = TrajectoryError(orbits)
+    error.observe(0, np.stack([distance, np.zeros((4, 4))], axis=-1))
+    np.testing.assert_array_equal(error.index, [1, -1, 2, 3])

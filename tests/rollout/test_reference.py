@@ -8,27 +8,8 @@ import pytest
 
 import vpintegrator as vp
 from tests.plotting.test_tables import printed
-from tests.rollout.systems import initial, system
 from vpintegrator.rollout import solve_reference
 from vpintegrator.runtime.progress import step_bar
-
-
-def test_reference_and_its_certificate():
-    s, z = system("harmonic-oscillator"), initial("harmonic-oscillator", 4)
-    times = np.arange(0, 100.1, 0.5)
-    seen = []
-    reference = solve_reference(s, z, times, progress=lambda *call: seen.append(call))
-    q, p = z[:, :1], z[:, 1:]
-    exact = np.stack(
-        [q * np.cos(times) + p * np.sin(times), p * np.cos(times) - q * np.sin(times)], -1
-    )
-    error = np.abs(reference.states - exact).max(axis=(1, 2))
-    assert error.max() < 1e-11
-    assert (error < 2 * reference.error + 1e-14).all()
-    assert reference.error.max() < 1e-9
-    assert seen[-1][0] == "reference"
-    assert seen[-1][1] == seen[-1][2]
-
 
 CHAOTIC = [[2.5, 2.0, 0.0, 0.0], [0.1, 0.1, 0.0, 0.0], [3.0, 2.5, 0.0, 0.0]]
 
@@ -87,17 +68,6 @@ def test_what_is_known_of_a_median_that_no_method_reaches(chaos):
     runs = {**chaos.runs, "other": dataclasses.replace(run, name="other")}
     table = printed(dataclasses.replace(chaos, runs=runs), 400)
     assert f"> {chaos.reference_time:.4g}" in table
-
-
-def test_a_file_of_a_rollout_whose_reference_ends(chaos, tmp_path):
-    chaos.save(tmp_path / "chaos.h5")
-    again = vp.open_rollout(tmp_path / "chaos.h5")
-    assert (again.reference_ends == chaos.reference_ends).all()
-    assert again.table() == chaos.table()
-    figures = vp.draw(tmp_path / "chaos.h5", tmp_path / "figures")
-    captions = (tmp_path / "figures" / "captions.md").read_text()
-    assert figures
-    assert "it ends where its error is a tenth of the threshold" in " ".join(captions.split())
 
 
 def test_orbits_end_at_a_bound_in_the_reference_too():

@@ -1,15 +1,17 @@
-"""Classical methods where equations depend on time: their times, long ones, exact solutions."""
+"""Equations that depend on time: classical methods on exact solutions, sections, comparisons."""
 
 import math
 
 import numpy as np
 import pytest
 
+import vpintegrator as vp
 from tests.rollout.systems import system
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system
 from vpintegrator.maps import METHODS, OneStepMethod
 from vpintegrator.rollout import applicable_methods
+from vpintegrator.rollout.diagnostics import poincare_section
 
 OSCILLATOR = """
 title = "Forced oscillator"
@@ -77,3 +79,35 @@ def test_late_is_as_accurate_as_early(name):
     late = integrate(s, name, start + np.array([0, 0, later]), 0.1, 500)
     # phases are known to the rounding of the times: 5e-10
     np.testing.assert_allclose(late[..., :2], early[..., :2], atol=1e-8)
+
+
+@pytest.mark.parametrize(("start", "step"), [(0.0, 0.1), (0.7, 0.1), (-3.0, 0.23), (1e4, 0.1)])
+def test_a_section_once_in_a_period(start, step):
+    period = 2 * np.pi / 1.7
+    times = step * np.arange(200)
+    states = forced_oscillation([0.4, -0.2, start], times)[None]
+    found = poincare_section(states, step, 2, 0.3, period=period)
+    turns = np.arange(-10, 10_000)
+    expected = 0.3 + turns * period - start
+    expected = expected[(expected > 0) & (expected < times[-1])]
+    np.testing.assert_allclose(found.time, expected, atol=1e-9)
+    exact = forced_oscillation([0.4, -0.2, start], expected)
+    np.testing.assert_allclose(found.points[:, :2], exact[:, :2], atol=1e-8)
+    np.testing.assert_array_equal(found.points[:, 2], 0.3)
+
+
+def test_a_comparison_knows_its_system(tmp_path):
+    options = {"system": system("forced"), "step": 0.1, "steps": 150, "trajectories": 3}
+    report = vp.compare(None, ["rk4", "strang-splitting"], **options)
+    assert report.section_plane == ("t", 0.0, 1)
+    for run in report.runs.values():
+        turns = np.bincount(run.section.trajectory)  # in 15 of time
+        assert set(turns) <= {2, 3} and len(turns) == 3
+        assert run.invariants == {}
+    assert report.summary("strang-splitting").volume_preserved["step"]
+    spread = report.reference[..., :4].std()
+    assert report.threshold < spread  # of what moves, not of the time
+    path = tmp_path / "rollout.h5"
+    report.save(path)
+    again = vp.open_rollout(path)
+    assert again.section_plane == report.section_plane

@@ -91,40 +91,6 @@ def test_any_mass_and_length(mass, length):
     assert found["rk4"]["symplecticity"] > 1e-8
 
 
-def test_a_proton_in_a_magnetic_field():
-    """SI units, first in space and then in a plane, with components that stay 0."""
-    charge, mass, radius = 1.602176634e-19, 1.67262192e-27, 1e-3
-    proton = vp.load_system(f"""
-    state = {{ q = 3, p = 3 }}
-    hamiltonian = '''((p[0] + {charge!r}*B*q[1]/2)**2 + (p[1] - {charge!r}*B*q[0]/2)**2 + p[2]**2)
-    /(2*{mass!r})'''
-    [parameters]
-    B = 1.0
-    """)
-    momentum = charge * radius
-    start = np.array(
-        [
-            [radius, 0, 0, 0, -momentum / 2, 0.1 * momentum],
-            [2 * radius, 0, radius, momentum / 3, -momentum, 0.1 * momentum],
-        ]
-    )
-    plane = start * [1, 1, 0, 1, 1, 0]
-    for initial in (start, plane):
-        report = vp.compare(
-            None,
-            ["implicit-midpoint", "gauss-legendre-4"],
-            system=proton,
-            initial=initial,
-            step=2e-9,
-            steps=200,
-        )
-        for run in report.runs.values():
-            assert run.volume["phase-space"].is_preserved
-            assert run.volume["step"].largest < 1e-13
-            assert run.symplecticity < 1e-13
-            assert np.abs(run.lyapunov.exponent * 4e-7).max() < 5
-
-
 @given(st.tuples(EXPONENT, EXPONENT))
 @settings(max_examples=3)
 def test_maps_of_windows(exponents):

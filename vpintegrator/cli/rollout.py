@@ -88,8 +88,7 @@ def main(
     """
     from vpintegrator.cli.own_code import load_system
     from vpintegrator.rollout import compare
-    from vpintegrator.rollout.methods import single_models
-    from vpintegrator.rollout.start import check_agreement, find_system
+    from vpintegrator.rollout.start import check_agreement, find_system, single_models
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.storage.files import check_output, safe_name
 

@@ -19,10 +19,12 @@ from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics import work_precision as study
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan
 from vpintegrator.rollout.diagnostics.registry import with_own
-from vpintegrator.rollout.methods import Against, Models, chosen_maps
 from vpintegrator.rollout.reference import Progress, Reference, outside_bound, solve_reference
-from vpintegrator.rollout.report import Report, Run, by_name
+from vpintegrator.rollout.report import WINDOWS, Report, Run, by_name
 from vpintegrator.rollout.start import (
+    Against,
+    Models,
+    chosen_maps,
     find_origin,
     number_of_steps,
     reference_steps,
@@ -193,13 +195,16 @@ def compare(
             tangent_steps=min(tangent_steps, steps),
             threshold=threshold,
             bound=bound,
-            exact=exact.states,
             reference=exact.states[:, : steps + 1].transpose(1, 0, 2),
             motion=motion,
         )
         if given is None:
             warn_of_drift(system, exact, known)
-        runs = by_name({n: roll_out(n, map, plan, kinds, show) for n, map in maps.items()}, seeds)
+        members: dict[str, Run] = {}
+        for name, map in maps.items():
+            windows = np.ascontiguousarray(exact.states[:, : map.window])
+            members[name] = roll_out(name, map, plan, windows, kinds, show)
+        runs = by_name(members, seeds)
         # of several models of one name the first
         firsts = {name: maps[run.members[0].name] for name, run in runs.items()}
         studies = study(firsts, first, progress=show) if work_precision else {}
@@ -225,6 +230,7 @@ def roll_out(
     name: str,
     map: Map,
     plan: Plan,
+    first: np.ndarray,
     kinds: Sequence[type[Diagnostic]],
     progress: Progress,
     *,
@@ -235,8 +241,9 @@ def roll_out(
 
     Parameters
     ----------
-    name, map, plan
-        The map, its name in the report, and the plan of the comparison.
+    name, map, plan, first
+        The map, its name in the report, the plan of the comparison, and first windows
+        (trajectory, window, dim).
     kinds
         Diagnostics, which see every step in chunks.
     progress
@@ -244,7 +251,6 @@ def roll_out(
     chunk_values, largest_chunk
         Numbers and steps in a chunk of states: it stays in memory.
     """
-    first = np.ascontiguousarray(plan.exact[:, : map.window])
     ensemble = Ensemble(name, map, plan, first)
     measuring = [kind(ensemble) for kind in kinds]
     chunk = int(np.clip(chunk_values // plan.initial.size, 1, largest_chunk))
@@ -266,20 +272,10 @@ def roll_out(
     with np.errstate(all="ignore"):
         for diagnostic in measuring:
             measurements |= diagnostic.result()
-    return Run(
-        name=name,
-        kind=map.kind,
-        method=map.name,
-        title=map.title or name,
-        description=map.description,
-        order=map.order,
-        structure=map.structure,
-        remark=map.remark,
-        window=map.window,
-        prediction_window=map.prediction_window,
-        states=ensemble.states,
-        measurements=measurements,
-    )
+    same = ("kind", "description", "order", "structure", "remark", *WINDOWS)
+    said: dict[str, Any] = {key: getattr(map, key) for key in same}
+    said |= {"name": name, "method": map.name, "title": map.title or name}
+    return Run(**said, states=ensemble.states, measurements=measurements)
 
 
 def warn_of_drift(system: System, exact: Reference, steps: int) -> None:

@@ -13,7 +13,7 @@ from vpintegrator.arguments import real_array, whole_number
 from vpintegrator.compiled import machine_code
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.rollout.start import is_model
+from vpintegrator.rollout.start import is_model, wrapped
 from vpintegrator.runtime.progress import step_bar
 
 
@@ -80,7 +80,10 @@ def rollout(
     (3, 11, 2)
     """
     steps = whole_number("steps", steps)
-    own = map = map if isinstance(map, Map) else _wrapped(map, np.shape(initial))
+    if not isinstance(map, Map):
+        shape = np.shape(initial)
+        map = wrapped(map, [0, *shape][-1], window=shape[1] if len(shape) == 3 else 1)
+    own = map
     windows, dim = _windows(map, initial), map.dim  # of a model on its device
     if not bool((abs(windows) < math.inf).all()):
         raise InputError("initial holds a value that is not finite")
@@ -107,18 +110,6 @@ def rollout(
     states = torch.cat(chunks, dim=1)[:, : steps + 1, :dim].contiguous()
     _warn_outside(own, states, chunk)
     return states if isinstance(initial, torch.Tensor) else states.cpu().numpy()
-
-
-def _wrapped(module: Any, shape: tuple[int, ...]) -> Any:
-    """Return the map of a module, for states or windows of a shape."""
-    from vpintegrator.models.wrapped import wrap
-
-    if len(shape) not in (2, 3):
-        raise InputError(
-            f"initial has shape {shape}, but a rollout starts from states (trajectory, dim) or "
-            "windows (trajectory, window, dim)"
-        )
-    return wrap(module, shape[-1], window=shape[1] if len(shape) == 3 else 1)
 
 
 def _windows(map: Any, initial: Any) -> Any:

@@ -130,7 +130,7 @@ def solve_reference(
         return Reference(states, np.zeros(len(initial)))
     if math.isfinite(bound) and not system.is_discrete:
         system = BoundedFlow(system, bound)
-    count, done, found = len(times) - 1, 0, 0
+    count, done = len(times) - 1, 0
     sizes = None
     if count and not system.is_discrete:  # nothing is solved of measured systems
         sizes = component_sizes(system, initial, float(times[-1] - times[0]))
@@ -140,16 +140,9 @@ def solve_reference(
     states, control = both
     both[:, :, 0] = initial
 
-    def advanced(new: int) -> None:
-        nonlocal found
-        found += new  # of two solutions
-        if progress:
-            whole = found // (5 * len(initial)) * 2
-            progress("reference", min(max(whole, done), count), count)
-
-    if progress:
-        progress("reference", done, count)
     while done < count:
+        if progress:
+            progress("reference", done, count)
         part = times[done : done + _PART + 1]
         fine = np.empty(every * (len(part) - 1) + 1)
         fine[::every] = part
@@ -159,14 +152,12 @@ def solve_reference(
             (states, fine, TOLERANCE),
             (control, part, CONTROL_TOLERANCE),
         ):
-            new = solve(
-                system, result[:, done], outputs, METHOD, tolerance, tolerance, advanced, sizes
-            )
+            new = solve(system, result[:, done], outputs, METHOD, tolerance, tolerance, sizes=sizes)
             stride = (len(outputs) - 1) // (len(part) - 1)
             result[:, done + 1 : done + len(part)] = new[:, stride::stride]
         done += len(part) - 1
-        if progress:
-            progress("reference", done, count)
+    if progress:
+        progress("reference", done, count)
     outside = outside_bound(system, both, bound).any(axis=0)  # (trajectory, time)
     both[:, np.logical_or.accumulate(outside, axis=1)] = np.nan
     return Reference(states, _relative(system, states - control, states), states - control)

@@ -34,10 +34,7 @@ def linear_model(
     matrix: np.ndarray, dim: int, step: float, prediction_window: int | None = None
 ) -> Model:
     model = LinearModel(
-        Matrix(matrix),
-        dim,
-        window=len(matrix) // dim,
-        prediction_window=prediction_window,
+        Matrix(matrix), dim, window=len(matrix) // dim, prediction_window=prediction_window
     )
     model.metadata["step"] = repr(step)
     return model

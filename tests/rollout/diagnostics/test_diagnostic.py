@@ -91,7 +91,7 @@ def test_a_new_one_is_everywhere(path, tmp_path):
 
 
 def test_two_of_one_name_are_refused(path):
-    with pytest.raises(InputError, match="PathLength measures excursion, and so does"):
+    with pytest.raises(InputError, match="two of them measure path_length"):
         compare(diagnostics=[path, PathLength])
     with pytest.raises(InputError, match="diagnostics must be"):
         compare(diagnostics=[PathLength.columns])

@@ -38,18 +38,6 @@ def test_linear_saddle():
     assert (found.uncertainty < 0.02).all()
 
 
-@pytest.mark.parametrize("new", [1, 2])
-def test_model_of_windows_of_a_saddle(new):
-    h, rate = 0.2, 1 / 3
-    step = np.diag([math.exp(-h * rate), math.exp(h * rate)])
-    matrix = np.zeros((4, 4))
-    matrix[:2, 2:] = np.linalg.matrix_power(step, new - 1) if new == 1 else step
-    matrix[2:, 2:] = np.linalg.matrix_power(step, new)
-    flow = as_map(linear_model(matrix, 2, h, new), load_system(SADDLE))
-    found = lyapunov_spectrum(flow, np.array([[1.0, 1.0]]), 1000)
-    assert found.exponent[0, 0] == pytest.approx(rate, rel=1e-9)
-
-
 def test_regular_motion_has_none():
     flow = as_map("stoermer-verlet", system("pendulum"), 0.2)
     found = lyapunov_spectrum(flow, initial("pendulum", 6), 5000)
@@ -57,18 +45,6 @@ def test_regular_motion_has_none():
     assert (found.uncertainty < 0.01).all()
     flow = as_map(linear_model(rotation(0.3), 2, 0.3))
     assert abs(lyapunov_spectrum(flow, np.ones((1, 2)), 500).exponent[0, 0]) < 1e-4
-
-
-def test_lorenz():
-    # 0.9056 (Sprott, Chaos and Time-Series Analysis, 2003, table of the Lorenz attractor)
-    s = load_system(LORENZ)
-    start = np.random.default_rng(0).uniform(-10, 10, (24, 3)) + np.array([0, 0, 25])
-    flow = as_map("rk4", s, 0.01)
-    found = lyapunov_spectrum(flow, next(flow.advance(start[:, None], 500))[:, -1], 12_000)
-    score = (found.exponent - 0.9056) / found.uncertainty
-    assert np.sqrt(np.mean(score**2)) < 1.6
-    mean = found.exponent.mean()
-    assert mean == pytest.approx(0.9056, abs=0.012)
 
 
 def test_spectrum_of_lorenz():
@@ -104,7 +80,6 @@ def test_exponents_of_a_symplectic_map_come_in_pairs():
     ("change", "message"),
     [
         ({"count": 4}, "has 3 exponents"),
-        ({"steps": 0}, "steps = 0"),
         ({"states": np.ones((2, 2))}, r"neither \(n, 3\)"),
         ({"method": "rk45"}, "adaptive step size"),
     ],

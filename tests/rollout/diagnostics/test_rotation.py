@@ -64,19 +64,6 @@ def test_rotation_by_a_plain_loop(report):
     assert row["regular orbits"] == (found.reference_change < tolerance_of(steps)).sum() > 0
 
 
-@pytest.mark.thorough
-def test_it_survives_the_file(report, tmp_path):
-    report.save(tmp_path / "a.h5")
-    again = vp.open_rollout(tmp_path / "a.h5")
-    for name in ("centre", "number", "change", "reference", "reference_change"):
-        found, before = (getattr(r.runs["m"].rotation, name) for r in (again, report))
-        np.testing.assert_array_equal(found, before)
-    names = {path.name for path in vp.draw(again, tmp_path / "figures", formats=["png"])}
-    assert {"rotation.png", "map.png"} <= names
-    text = (tmp_path / "figures" / "captions.md").read_text(encoding="utf-8")
-    assert "Turns per step about" in text and "States of 6 orbits of the map" in text
-
-
 def test_what_diverges_is_infinitely_wrong():
     system = vp.load_system("henon-map")
     report = compare(system, initial=[[0.1, 0.0], [0.2, 0.1]], steps=60)

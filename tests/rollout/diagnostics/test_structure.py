@@ -13,7 +13,6 @@ from vpintegrator.dynamics import load_system
 from vpintegrator.dynamics.structure import component_scales, form_defect
 from vpintegrator.models import SymplecticTransformer, VolumePreservingTransformer
 from vpintegrator.rollout.diagnostics import (
-    first_window_derivative,
     first_windows,
     reversibility_defect,
     symplecticity_defect,
@@ -91,24 +90,6 @@ def test_of_many_components_the_frobenius_norm_is_estimated():
     scales, pairs = component_scales(windows), s.structure.pairs
     complete = form_defect(flow.tangent, windows, pairs, scales, 130, largest_size=130)
     assert complete < norm
-
-
-def test_tangent_vectors_are_mapped_by_the_derivative(monkeypatch):
-    """Also where it is not formed: through the window of a solution, and the model; in parts."""
-    torch.manual_seed(0)
-    s = system("coupled-oscillators")
-    model = randomise(VolumePreservingTransformer(dim=4, window=3, depth=1), 0.3, 1)
-    flow = as_map(model, s, 0.3)
-    windows = first_windows(flow, initial("coupled-oscillators", 2))
-    vectors = np.random.default_rng(0).standard_normal((4, 2))
-    carried = first_window_derivative(flow, windows[:, 0], vectors)
-    expected = first_window_derivative(flow, windows[:, 0]) @ vectors
-    np.testing.assert_allclose(carried, expected, atol=1e-12)
-    carried = carried.reshape(2, 12, 2)
-    expected = flow.derivative(windows) @ carried
-    np.testing.assert_allclose(flow.tangent(windows, carried), expected, atol=1e-13)
-    monkeypatch.setattr("vpintegrator.models.iteration._COLUMNS", 5)
-    np.testing.assert_allclose(flow.derivative(windows) @ carried, expected, atol=1e-13)
 
 
 def test_reversible_network():

@@ -7,8 +7,7 @@ then on and has an infinite error in every summary. Functions that need the map 
 """
 
 from vpintegrator.dynamics.structure import log_determinant, reversibility_defect
-from vpintegrator.rollout.diagnostics.convergence import WorkPrecision, work_precision
-from vpintegrator.rollout.diagnostics.cost import count_evaluations
+from vpintegrator.rollout.diagnostics.cost import WorkPrecision, count_evaluations, work_precision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.drift import DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.frequencies import Frequencies, frequencies

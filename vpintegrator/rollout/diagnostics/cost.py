@@ -1,19 +1,32 @@
-"""Cost of a step and of a training, and evaluations of the vector field."""
+"""Cost: evaluations of the field, error against cost at several steps, costs in the table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import positive
+from vpintegrator.compiled import repeat_states, seconds_per_step
 from vpintegrator.dynamics import System
-from vpintegrator.maps import ClassicalMap, Map, PeriodMap
+from vpintegrator.errors import InputError
+from vpintegrator.maps import ClassicalMap, Map, PeriodMap, classical
+from vpintegrator.maps.base import check_initial
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
+from vpintegrator.rollout.diagnostics.tangent import first_windows
+from vpintegrator.rollout.reference import Progress, Reference, solve_reference
 from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.variables import Column, Variable
 from vpintegrator.storage.reading import read_json
+
+_FITTED = 4  # at most so many errors, of the smallest steps, give the order
+_ABOVE_FLOOR = 30.0  # an error this many times above rounding is one of the method
 
 
 def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> float | None:
@@ -73,6 +86,166 @@ def _counting(system: System) -> tuple[System, list[int]]:
     # components (dim, ...)
     counter.vector_field_by_component = counted(system.vector_field_by_component, slice(1, None))
     return other, counts
+
+
+@dataclass(frozen=True)
+class WorkPrecision:
+    """Error and cost of a method at several steps.
+
+    Attributes
+    ----------
+    step
+        (k,).
+    seconds
+        Processor seconds per unit of simulated time and trajectory, in a batch of 1,000, (k,).
+    evaluations
+        Evaluations of the vector field per unit of simulated time and trajectory, (k,); NaN where
+        there are none, as for a learned map.
+    error
+        Root mean square, over the trajectories, of the Euclidean error at the end, (k,).
+    order
+        Fitted to the errors of the smallest steps, four at most, that rounding leaves alone; None
+        if there are not two of them.
+    """
+
+    step: np.ndarray
+    seconds: np.ndarray
+    evaluations: np.ndarray
+    error: np.ndarray
+    order: float | None
+
+
+def work_precision(
+    methods: Sequence[Any] | Mapping[str, Any],
+    initial: Any,
+    *,
+    system: System | None = None,
+    time: float | None = None,
+    steps: Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> dict[str, WorkPrecision]:
+    """Return error against cost: fixed-step methods at several steps, other maps at their own.
+
+    A learned map has one step and gives one point. An adaptive solver gives one point for its
+    tolerance; list it with several tolerances for more points.
+
+    Parameters
+    ----------
+    methods
+        Names, classical methods, or maps such as models, also by name.
+    initial
+        Initial states, (trajectory, dim).
+    system
+        The system; by default that of the maps.
+    time
+        Time at which the error is measured; by default 20 of the largest step. The time is rounded
+        to whole steps of each size.
+    steps
+        Steps of the classical methods, in any order; by default twice the step of the first map,
+        that step, and its halves down to a sixteenth.
+    progress
+        Called with a method's name, step sizes done, and step sizes in all.
+
+    Returns
+    -------
+    dict of str to WorkPrecision
+        In the order of the methods. A method that diverges at a step has an infinite error there.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong, or a method does not apply to the system.
+
+    Notes
+    -----
+    The errors are those of the solution at the end, found by the reference solver. Costs are those
+    of :func:`vpintegrator.compiled.seconds_per_step`, of all methods and steps in turn.
+
+    Examples
+    --------
+    >>> pendulum = vp.load_system("pendulum")
+    >>> study = vp.rollout.diagnostics.work_precision(
+    ...     ["rk4"], np.array([[1.0, 0.0]]), system=pendulum, time=1.0, steps=[0.1, 0.05]
+    ... )
+    >>> round(float(np.log2(study["rk4"].error[0] / study["rk4"].error[1])))
+    4
+    """
+    named = list(methods.items()) if isinstance(methods, Mapping) else [("", m) for m in methods]
+    maps = [each for _, each in named if isinstance(each, Map)]
+    system = system or next((each.system for each in maps if each.system is not None), None)
+    if system is None or (steps is None and not maps):
+        raise InputError("no method knows its system and its step; give system and steps")
+    initial = check_initial(system, initial)
+    if steps is None:
+        steps = [maps[0].step * 2.0**k for k in range(1, -5, -1)]
+    sizes = sorted((positive("steps", step) for step in steps), reverse=True)
+    time = positive("time", 20 * sizes[0] if time is None else time)
+    references: dict[float, Reference] = {}
+
+    def measure(map: Map) -> tuple[float, float]:
+        """Return evaluations for a unit of time, and the error of a map at its step."""
+        count = max(round(time / map.step), 1, map.window)
+        final = _final(map, first_windows(map, initial), count + 1 - map.window)
+        end = float(f"{count * map.step:.12g}")  # the same time comes as 3 * 0.1 and as 0.3
+        if end not in references:
+            times = np.array([0.0, count * map.step])
+            references[end] = solve_reference(system, initial, times)
+        with np.errstate(all="ignore"):
+            squares = np.sum((final - references[end].states[:, -1]) ** 2, axis=-1)
+            error = float(np.sqrt(np.mean(squares)))
+        evaluations = (count_evaluations(map, initial, min(count, 100)) or math.nan) / map.step
+        return evaluations, error if math.isfinite(error) else math.inf
+
+    maps_of: dict[str, list[Map]] = {}
+    points: dict[str, np.ndarray] = {}
+    for name, member in named:
+        map: Any = member if isinstance(member, Map) else classical(member, system, sizes[0])
+        if map.system is None:
+            map = copy(map)
+            map.system = system
+        name = name or map.name
+        several = hasattr(map, "at_step") and map.differentiable
+        maps_of[name], rows = [map.at_step(h) for h in sizes] if several else [map], []
+        for map in maps_of[name]:
+            rows.append(measure(map))
+            if progress:
+                progress(name, len(rows), len(maps_of[name]))
+        points[name] = np.array(rows).T
+    costs = seconds_per_step(
+        {
+            f"{name}, {i}": partial(_final, map, repeat_states(first_windows(map, initial)))
+            for name, maps in maps_of.items()
+            for i, map in enumerate(maps)
+        }
+    )
+    floor = max(_floor(reference) for reference in references.values())
+    result: dict[str, WorkPrecision] = {}
+    for name, (evaluations, error) in points.items():
+        h = np.array([map.step for map in maps_of[name]])
+        seconds = np.array([costs[f"{name}, {i}"] for i in range(len(h))]) / h
+        order = _fitted_order(h, error, floor)
+        result[name] = WorkPrecision(h, seconds, evaluations, error, order)
+    return result
+
+
+def _final(map: Map, first: np.ndarray, steps: int) -> np.ndarray:
+    """Return states (trajectory, dim) after so many steps from windows."""
+    last = deque(map.advance(first, steps, chunk=1024), maxlen=1)
+    return (last[0] if last else first)[:, -1]
+
+
+def _floor(reference: Reference) -> float:
+    """Return the error that the reference and rounding have by themselves."""
+    size = np.abs(reference.states[:, -1]).max()
+    return float(max(reference.error.max(), 10 * np.finfo(np.float64).eps * size))
+
+
+def _fitted_order(steps: np.ndarray, errors: np.ndarray, floor: float) -> float | None:
+    """Return the slope of log(error) over log(step), for decreasing steps."""
+    clean = np.flatnonzero(np.isfinite(errors) & (errors > _ABOVE_FLOOR * floor))[-_FITTED:]
+    if len(clean) < 2:
+        return None
+    return float(np.polyfit(np.log(steps[clean]), np.log(errors[clean]), 1)[0])
 
 
 class Evaluations(Diagnostic):

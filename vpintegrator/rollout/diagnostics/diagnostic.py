@@ -45,11 +45,9 @@ class Plan:
         Error at which a method is taken to have failed.
     bound
         Largest absolute value of components; orbits that pass it end there.
-    exact
-        States of the reference, (trajectory, time, dim).
     reference
-        Its states of the first steps, (time, trajectory, dim); NaN where an orbit's reference has
-        ended.
+        Reference states of the first steps, (time, trajectory, dim); NaN where an orbit's reference
+        has ended.
     motion
         The solution from which the reference is taken, also after its end: averages have a meaning.
     """
@@ -64,7 +62,6 @@ class Plan:
     tangent_trajectories: int = 8
     threshold: float
     bound: float
-    exact: np.ndarray
     reference: np.ndarray
     motion: np.ndarray
     _computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -285,11 +282,7 @@ def first_step(index: np.ndarray, start: int, found: np.ndarray) -> None:
 
 def larger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return elementwise the number of larger absolute value, NaN if either is NaN."""
-    return np.where(
-        np.isnan(first) | np.isnan(second),
-        np.nan,
-        np.where(np.abs(first) >= np.abs(second), first, second),
-    )
+    return np.where(np.isnan(first) | (np.abs(first) >= np.abs(second)), first, second)
 
 
 def fold(

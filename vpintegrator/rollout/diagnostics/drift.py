@@ -123,11 +123,9 @@ class DriftAccumulator:
 
     def __init__(self, count: int) -> None:
         self._length = 1  # samples in a full batch
-        self._samples = np.zeros(_CAPACITY)
-        self._time = np.zeros(_CAPACITY)  # mean time
-        self._time_square = np.zeros(_CAPACITY)  # sum of (t - mean)^2
-        self._value = np.zeros((_CAPACITY, count))  # mean value
-        self._product = np.zeros((_CAPACITY, count))  # sum of (t - mean)(x - mean)
+        # of each batch and series: samples, mean time, sum of (t - mean)^2, mean value x, sum of
+        # (t - mean)(x - mean)
+        self._moments = np.zeros((5, _CAPACITY, count))
 
     def update(self, times: np.ndarray, values: np.ndarray) -> None:
         """Take in the values (series, count) at the next times (count,), which increase."""
@@ -135,22 +133,20 @@ class DriftAccumulator:
         with np.errstate(all="ignore"):
             while done < len(times):
                 batch = self._open_batch()
-                room = self._length - int(self._samples[batch])
+                room = self._length - int(self._moments[0, batch, 0])
                 part = slice(done, done + room)
                 self._extend(batch, times[part], values[:, part])
                 done += room
 
     def fit(self) -> DriftFit:
         """Return the lines fitted to all values so far."""
-        used = int(np.count_nonzero(self._samples))
-        samples, square, product = (
-            array[:used] for array in (self._samples, self._time_square, self._product)
-        )
+        used = int(np.count_nonzero(self._moments[0, :, 0]))
+        samples, mean_time, square = self._moments[:3, :used, 0].copy()  # contiguous: sums round so
+        mean_value, product = self._moments[3:, :used]
         with np.errstate(all="ignore"):
-            total = samples.sum()
-            weight = samples / total
-            time = self._time[:used] - weight @ self._time[:used]
-            value = self._value[:used] - weight @ self._value[:used]
+            weight = samples / samples.sum()
+            time = mean_time - weight @ mean_time
+            value = mean_value - weight @ mean_value
             whole = np.sum(square + samples * time**2)
             slope = (product.sum(axis=0) + (samples * time) @ value) / whole
             inside = product - np.outer(square, slope)
@@ -166,45 +162,37 @@ class DriftAccumulator:
 
     def _open_batch(self) -> int:
         """Return the number of a batch with room in it; join neighbours if there is none."""
-        batch = int(np.searchsorted(-self._samples, -self._length, side="right"))
+        samples, half = self._moments[0, :, 0], _CAPACITY // 2
+        batch = int(np.searchsorted(-samples, -self._length, side="right"))
         if batch < _CAPACITY:
             return batch
-        half, even, odd = slice(_CAPACITY // 2), slice(0, None, 2), slice(1, None, 2)
-        time = self._time[odd] - self._time[even]
-        value = self._value[odd] - self._value[even]
+        even, odd = self._moments[:, ::2], self._moments[:, 1::2]
+        count, mean_time, square, mean_value, product = even.copy()
+        time, value = odd[1] - mean_time, odd[3] - mean_value
         weight = self._length / 2  # n m / (n + m) for n = m
-        moments = (
-            (self._samples, 2.0 * self._samples[even]),
-            (
-                self._time_square,
-                self._time_square[::2] + self._time_square[1::2] + weight * time**2,
-            ),
-            (
-                self._product,
-                self._product[even] + self._product[odd] + weight * time[:, None] * value,
-            ),
-            (self._time, self._time[even] + time / 2),
-            (self._value, self._value[even] + value / 2),
+        square, product = (
+            square + odd[2] + weight * time**2,
+            product + odd[4] + weight * time * value,
         )
-        for array, joined in moments:
-            array[half] = joined
-            array[_CAPACITY // 2 :] = 0.0
+        joined = [2.0 * count, mean_time + time / 2, square, mean_value + value / 2, product]
+        self._moments[:, :half], self._moments[:, half:] = joined, 0.0
         self._length *= 2
-        return _CAPACITY // 2
+        return half
 
     def _extend(self, batch: int, times: np.ndarray, values: np.ndarray) -> None:
         """Add new samples to a batch."""
-        old, new = self._samples[batch], len(times)
+        moments = self._moments[:, batch]
+        old, new = moments[0, 0], len(times)
         mean_time, mean_value = times.mean(), values.mean(axis=1)
         offset = times - mean_time
-        time, value = mean_time - self._time[batch], mean_value - self._value[batch]
+        time, value = mean_time - moments[1], mean_value - moments[3]
         weight = old * new / (old + new)
-        self._time_square[batch] += offset @ offset + weight * time**2
+        moments[2] += offset @ offset + weight * time**2
         # the values are centred too, or rounding would count a large constant as a product
-        self._product[batch] += (values - mean_value[:, None]) @ offset + weight * time * value
-        self._time[batch] += time * (new / (old + new))
-        self._value[batch] += value * (new / (old + new))
-        self._samples[batch] += new
+        moments[4] += (values - mean_value[:, None]) @ offset + weight * time * value
+        moments[1] += time * (new / (old + new))
+        moments[3] += value * (new / (old + new))
+        moments[0] += new
 
 
 def fit_drift(times: np.ndarray, values: np.ndarray) -> DriftFit:

@@ -38,6 +38,7 @@ class Section:
     time: np.ndarray
 
 
+@dataclass(eq=False)
 class SectionObserver:
     r"""Finds the crossings of a plane :math:`z_i = c` in trajectories that come in parts.
 
@@ -74,24 +75,21 @@ class SectionObserver:
     array([6.283185])
     """
 
-    def __init__(
-        self,
-        surface: int | Callable[[np.ndarray], np.ndarray],
-        value: float,
-        direction: int,
-        step: float,
-        period: float | None = None,
-        system: System | None = None,
-    ) -> None:
-        if direction not in (-1, 0, 1):
-            raise InputError(f"direction = {direction!r} must be 1 (up), -1 (down) or 0 (both)")
-        if system is not None:
-            system.require_vector_field("a refined section")
-        self._surface, self._value, self._direction = surface, value, direction
-        self._step, self._period, self._system = step, period, system
+    surface: int | Callable[[np.ndarray], np.ndarray]
+    value: float
+    direction: int
+    step: float
+    period: float | None = None
+    system: System | None = None
+
+    def __post_init__(self) -> None:
+        if self.direction not in (-1, 0, 1):
+            raise InputError(f"direction = {self.direction!r} must be 1 (up), -1 (down) or 0")
+        if self.system is not None:
+            self.system.require_vector_field("a refined section")
         self._states: np.ndarray = np.empty(0)  # the last few, (trajectory, count, dim)
-        self._start = 0  # step of the first of them
-        self._next = 0  # first step after which crossings are still to be sought
+        # step of the first of them, and first step after which crossings are still to be sought
+        self._start = self._next = 0
         self._found: list[Section] = []
 
     @property
@@ -105,16 +103,16 @@ class SectionObserver:
 
     def _height(self, states: np.ndarray) -> np.ndarray:
         """Return g at states (..., dim)."""
-        if callable(self._surface):
-            return np.asarray(self._surface(states), dtype=np.float64)
-        return states[..., self._surface]
+        if callable(self.surface):
+            return np.asarray(self.surface(states), dtype=np.float64)
+        return states[..., self.surface]
 
     def observe(self, start: int, states: np.ndarray) -> None:
         """Take in states (trajectory, count, dim) from step ``start`` on."""
         if self._states.ndim != 3:  # the first part
             dim = states.shape[2]
-            if not callable(self._surface) and self._surface not in range(dim):
-                raise InputError(f"there is no component {self._surface!r} of {dim}")
+            if not callable(self.surface) and self.surface not in range(dim):
+                raise InputError(f"there is no component {self.surface!r} of {dim}")
             if self._height(states[:, :1]).shape != (len(states), 1):
                 raise InputError("the function of a section must map states (..., dim) to (...)")
             self._states, self._start, self._next = states[:, :0], start, start
@@ -131,22 +129,20 @@ class SectionObserver:
         """Return crossings between the states of the steps from ``_next`` to ``end``."""
         count, dim = states.shape[1:]
         first = self._next - self._start
-        height = self._height(states[:, first : end - self._start + 1]) - self._value
+        height = self._height(states[:, first : end - self._start + 1]) - self.value
         before, after = height[:, :-1], height[:, 1:]
         plane = np.zeros_like(after)  # offset of the plane that is crossed
         crossed = np.zeros(before.shape, dtype=bool)
-        for way, to_whole in ((1, np.floor), (-1, np.ceil)):
-            if way * self._direction < 0:
-                continue
+        for way in (1, -1):
             last = np.zeros_like(after)
-            if self._period is not None:
-                last = self._period * to_whole(after / self._period)
-            passed = (way * before < way * last) & (way * after >= way * last)
-            if self._period is not None:
-                passed &= np.abs(after - before) < self._period / 2
-            plane, crossed = np.where(passed, last, plane), crossed | passed
+            if self.period is not None:
+                last = self.period * np.floor(way * after / self.period)
+            passed = (way * before < last) & (way * after >= last) & (way * self.direction >= 0)
+            if self.period is not None:
+                passed &= np.abs(after - before) < self.period / 2
+            plane, crossed = np.where(passed, way * last, plane), crossed | passed
         trajectory, index = np.nonzero(crossed)
-        value = self._value + plane[trajectory, index]
+        value = self.value + plane[trajectory, index]
         index += first
         points = min(POINTS, count)
         finite = np.isfinite(states).all(axis=-1)
@@ -170,18 +166,18 @@ class SectionObserver:
 
         place = _root(height_at, low, low + 1)
         crossing = np.polyval(coefficients, place[:, None])
-        if self._system is not None:
+        if self.system is not None:
             every, near = np.arange(len(place)), 1e-3
             slope = height_at(place + near, every) - height_at(place - near, every)
-            slope /= 2 * near * self._step
-            before, time = states[trajectory, index], self._step * (place - low)
+            slope /= 2 * near * self.step
+            before, time = states[trajectory, index], self.step * (place - low)
             for _ in range(3):  # with this slope each iteration gains seven digits
-                crossing = _flow(self._system, before, time)
+                crossing = _flow(self.system, before, time)
                 time = time - (self._height(crossing) - value) / slope
-            place = low + time / self._step
-        if not callable(self._surface):
-            crossing[:, self._surface] = self._value
-        time = self._step * (self._start + begin + (points - 1) / 2 + place)
+            place = low + time / self.step
+        if not callable(self.surface):
+            crossing[:, self.surface] = self.value
+        time = self.step * (self._start + begin + (points - 1) / 2 + place)
         return Section(crossing, trajectory, time)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from vpintegrator.errors import InputError
@@ -22,7 +23,7 @@ DIAGNOSTICS: tuple[type[Diagnostic], ...] = (
 )
 
 
-def with_own(own: Iterable[Any]) -> tuple[type[Diagnostic], ...]:
+def with_own(own: Sequence[Any]) -> tuple[type[Diagnostic], ...]:
     """Return all diagnostics of the package, and further ones.
 
     Raises
@@ -30,16 +31,12 @@ def with_own(own: Iterable[Any]) -> tuple[type[Diagnostic], ...]:
     InputError
         If one is no diagnostic, or a measurement has a name that another one has.
     """
-    found, taken = [*DIAGNOSTICS], {v.name for each in DIAGNOSTICS for v in each.variables}
-    for diagnostic in own:
-        if not (isinstance(diagnostic, type) and issubclass(diagnostic, Diagnostic)):
-            raise InputError(f"diagnostics must be subclasses of Diagnostic, not {diagnostic!r}")
-        names = {variable.name for variable in diagnostic.variables}
-        if both := names & taken:
-            raise InputError(
-                f"diagnostics: {diagnostic.__name__} measures {min(both)}, and so does another "
-                "diagnostic; take another name"
-            )
-        found.append(diagnostic)
-        taken |= names
-    return tuple(found)
+    for each in own:
+        if not (isinstance(each, type) and issubclass(each, Diagnostic)):
+            raise InputError(f"diagnostics must be subclasses of Diagnostic, not {each!r}")
+    kinds = (*DIAGNOSTICS, *own)
+    counts = Counter(variable.name for each in kinds for variable in each.variables)
+    name, count = counts.most_common(1)[0]
+    if count > 1:
+        raise InputError(f"diagnostics: two of them measure {name}; take another name")
+    return kinds

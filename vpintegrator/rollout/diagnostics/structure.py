@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -23,8 +22,6 @@ from vpintegrator.rollout.diagnostics.tangent import (
 )
 from vpintegrator.rollout.report import Report
 from vpintegrator.rollout.variables import Column, Variable
-
-_Image = Callable[[Map, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def symplecticity_defect(
@@ -77,7 +74,7 @@ def symplecticity_defect(
     unknown = map.window > 1 and map.system is not None and map.system.is_measured
     if not _has_form(map) or unknown:
         return None
-    return _largest_defect(map, windows, scales, _image_of_phase_space, map.dim)
+    return _largest_defect(map, windows, scales, of_windows=False)
 
 
 def window_symplecticity_defect(
@@ -119,8 +116,7 @@ def window_symplecticity_defect(
     """
     if map.window == 1 or not _has_form(map):
         return None
-    size = map.window * map.dim
-    return _largest_defect(map, windows, scales, _image_of_windows, size)
+    return _largest_defect(map, windows, scales, of_windows=True)
 
 
 def _has_form(map: Map) -> bool:
@@ -128,20 +124,21 @@ def _has_form(map: Map) -> bool:
 
 
 def _largest_defect(
-    map: Map, windows: np.ndarray, scales: np.ndarray | None, image: _Image, size: int
+    map: Map, windows: np.ndarray, scales: np.ndarray | None, of_windows: bool
 ) -> float | None:
     """Return the largest defect over the windows, by images of tangent vectors."""
     windows, structure = finite_windows(map, windows), system_of(map).structure
     scales = component_scales(windows, structure) if scales is None else scales
-    return form_defect(partial(image, map, scales), windows, structure.pairs, scales, size)
+    direct = of_windows or map.window == 1
+    image = map.tangent if direct else partial(_image_of_phase_space, map, scales)
+    size = map.dim * (map.window if of_windows else 1)
+    return form_defect(image, windows, structure.pairs, scales, size)
 
 
 def _image_of_phase_space(
     map: Map, scales: np.ndarray, windows: np.ndarray, vectors: np.ndarray
 ) -> np.ndarray:
     """Return images (n, dim, k) of tangent vectors (dim, k) under z_0 -> newest state."""
-    if map.window == 1:
-        return map.tangent(windows, vectors)
     # a model may lead to states, such as a collision, whose solution ends before the window
     carried = first_window_derivative(map, windows[:, 0], vectors, scales)
     known = np.isfinite(carried).all(axis=(1, 2, 3))
@@ -149,12 +146,6 @@ def _image_of_phase_space(
         return np.empty((0, *vectors.shape))
     carried = carried[known].reshape(-1, map.window * map.dim, vectors.shape[-1])
     return map.tangent(first_windows(map, windows[known, 0]), carried)[:, -map.dim :]
-
-
-def _image_of_windows(
-    map: Map, scales: np.ndarray, windows: np.ndarray, vectors: np.ndarray
-) -> np.ndarray:
-    return map.tangent(windows, vectors)
 
 
 class Defects(Diagnostic):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -224,19 +225,14 @@ def first_window_derivative(
     result = np.full((len(initial), map.window, *first.shape), np.nan)
     usable = np.flatnonzero(np.isfinite(initial).all(axis=-1))
     result[usable, 0] = first
-    if map.window > 1:
-        system, step, window = system_of(map), map.step, map.window
-        batch = int(np.clip(_WINDOW_ENTRIES // first.size, 1, _BATCH))
-        for start in range(0, len(usable), batch):
-            part = usable[start : start + batch]
-            solution = _solve_variational(system, initial[part], first, step, window, scales)
-            if not np.isfinite(solution).all():  # a trajectory that fails stops all of them
-                each = [
-                    _solve_variational(system, initial[i : i + 1], first, step, window, scales)
-                    for i in part
-                ]
-                solution = np.concatenate(each)
-            result[part] = solution
+    solve_from = partial(_solve_variational, map, first, scales)
+    batch = int(np.clip(_WINDOW_ENTRIES // first.size, 1, _BATCH))
+    for start in range(0, len(usable) if map.window > 1 else 0, batch):
+        part = usable[start : start + batch]
+        solution = solve_from(initial[part])
+        if not np.isfinite(solution).all():  # a trajectory that fails stops all of them
+            solution = np.concatenate([solve_from(initial[[i]]) for i in part])
+        result[part] = solution
     return result
 
 
@@ -248,16 +244,11 @@ def system_of(map: Map) -> System:
 
 
 def _solve_variational(
-    system: System,
-    initial: np.ndarray,
-    first: np.ndarray,
-    step: float,
-    window: int,
-    scales: np.ndarray,
+    map: Map, first: np.ndarray, scales: np.ndarray, initial: np.ndarray
 ) -> np.ndarray:
     """Return Y at the times of a window, (n, window, dim, k); NaN if a solution fails."""
-    count, dim = initial.shape
-    result = np.full((count, window, *first.shape), np.nan)
+    system, (count, dim) = system_of(map), initial.shape
+    result = np.full((count, map.window, *first.shape), np.nan)
     result[:, 0] = first
     states = count * dim
     # so that the error of each is below the tolerance, not only the mean of all
@@ -273,10 +264,10 @@ def _solve_variational(
     sizes = [np.tile(scales, count), np.tile(np.outer(scales, largest).ravel(), count)]
     absolute = tolerance * np.concatenate(sizes)
     with np.errstate(all="ignore"):
-        for k in range(1, window):
+        for k in range(1, map.window):
             # it ends a step at each time: more accurate than its interpolation
             solution = scipy.integrate.solve_ivp(
-                field, (0.0, step), y, method="DOP853", rtol=tolerance, atol=absolute
+                field, (0.0, map.step), y, method="DOP853", rtol=tolerance, atol=absolute
             )
             y = solution.y[:, -1]
             if not solution.success or not np.isfinite(y).all():

@@ -35,24 +35,15 @@ def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndar
     >>> vp.rollout.root_mean_square_error(np.ones((1, 4, 2)), np.zeros((1, 4, 2)))
     array([1.])
     """
-    states, reference = _beside(states, reference)
+    states, reference = real_array("states", states, None), real_array("reference", reference, None)
+    if states.ndim < 2 or not states.size or states.shape[-2:] != reference.shape[-2:]:
+        raise InputError(
+            f"states have shape {states.shape} and reference {reference.shape}, which are not both "
+            "(..., time, dim)"
+        )
     with np.errstate(all="ignore"):
         error = np.sqrt(np.mean((states - reference) ** 2, axis=(-2, -1)))
     return infinite_where_nan(error)
-
-
-def _beside(states: Any, reference: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return states and reference as arrays (..., time, dim) of equal shape."""
-    found = real_array("states", states, None), real_array("reference", reference, None)
-    try:
-        np.broadcast_shapes(*(array.shape for array in found))
-    except ValueError:
-        raise InputError(
-            f"states have shape {found[0].shape} and reference {found[1].shape}, which do not fit"
-        ) from None
-    if min(array.ndim for array in found) < 2 or 0 in found[0].shape:
-        raise InputError(f"states have shape {found[0].shape}, not (..., time, dim)")
-    return found
 
 
 def infinite_where_nan(values: np.ndarray) -> np.ndarray:
@@ -93,15 +84,6 @@ class TrajectoryError(Diagnostic):
         self._moving = list(self.plan.system.moving)
         self._selects = self._moving != list(range(self.plan.system.dim))
 
-    @property
-    def root_mean_square(self) -> np.ndarray:
-        """Over the steps at which the reference is known and the method was not given the state.
-
-        Shape (trajectory,); the mean is over the components that move.
-        """
-        given = self._known[:, 1 : self.map.window].sum(axis=1)
-        return np.sqrt(self.squares / ((self._known.sum(axis=1) - given) * len(self._moving)))
-
     def observe(self, start: int, states: np.ndarray) -> None:
         reference = self.plan.reference[start : start + states.shape[1]]
         if not len(reference):
@@ -122,12 +104,14 @@ class TrajectoryError(Diagnostic):
         fold(np.maximum, start, distance, self.plan.stored, self.largest)
 
     def result(self) -> dict[str, Any]:
+        given = self._known[:, 1 : self.map.window].sum(axis=1)  # states
+        count = (self._known.sum(axis=1) - given) * len(self._moving)
         steps = np.arange(self._known.shape[1])
         known = np.zeros(self.largest.shape, dtype=bool)  # since the stored time before
         np.logical_or.at(known, np.searchsorted(self.plan.stored, steps), self._known.T)
         return {
             "error": np.where(known, self.largest, np.nan).T,
-            "root_mean_square_error": self.root_mean_square,
+            "root_mean_square_error": np.sqrt(self.squares / count),
             "threshold_time": self.ensemble.time_of(self.index),
         }
 

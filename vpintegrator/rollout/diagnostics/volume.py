@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,7 @@ import numpy as np
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.structure import affordable, fewer, log_determinant, log_volume
-from vpintegrator.maps import Map
-from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.report import Report, Run
 from vpintegrator.rollout.variables import Column, Measurement, Variable
 
@@ -62,46 +60,6 @@ class Volume:
         return None if self.largest is None else self.largest <= _ROUNDING * steps
 
 
-def density_change(
-    map: Map, windows: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
-    r"""Return the change of a density under a map of windows, in the shape (...).
-
-    For a density :math:`\rho` and the map :math:`\Phi` the change is
-    :math:`\log \rho(\Phi(z)) - \log \rho(z)`, summed over the states of a window. The sum of the
-    change and ``log_determinant`` is :math:`\log |\det D\Phi|` for the measure of that density.
-
-    Parameters
-    ----------
-    map
-        The map.
-    windows
-        Windows at which the change is measured, (..., window, dim).
-    log_density
-        The logarithm of the density (n,) at states (n, dim).
-
-    Returns
-    -------
-    numpy.ndarray
-        In the shape (...).
-
-    Examples
-    --------
-    >>> map = vp.classical("rk4", vp.load_system("lotka-volterra-2d"), 0.1)
-    >>> windows, density = np.array([[[1.5, 2.5]]]), map.system.chart.log_density
-    >>> change = density_change(map, windows, density)
-    >>> bool(abs(vp.rollout.diagnostics.log_determinant(map, windows) + change).max() < 1e-6)
-    True
-    """
-    rows = windows.reshape(-1, map.window, map.dim)
-    result = np.full(len(rows), np.nan)
-    usable = np.isfinite(rows).all(axis=(-2, -1))
-    with np.errstate(all="ignore"):
-        before, after = (log_density(part) for part in (rows[usable], map.map(rows[usable])))
-        result[usable] = (after - before).sum(axis=-1)
-    return result.reshape(windows.shape[:-2])
-
-
 def exact_log_determinant(
     system: System, initial: np.ndarray, step: float, steps: int
 ) -> np.ndarray:
@@ -145,14 +103,10 @@ def exact_log_determinant(
     return np.pad(np.cumsum(changes, axis=1), ((0, 0), (1, 0)))
 
 
+_DIMS, _TITLE = ("{key}_trajectory", "{key}_time"), "log|det| of the derivative of the map: {name}"
 _STORED = (
-    Variable("times", "time of the state or window", ("{key}_time",), "{key}_time"),
-    Variable(
-        "log_determinant",
-        "log|det| of the derivative of the map: {name}",
-        ("{key}_trajectory", "{key}_time"),
-        "{key}_log_determinant",
-    ),
+    Variable("times", "time of the state or window", _DIMS[1:], "{key}_time"),
+    Variable("log_determinant", _TITLE, _DIMS, "{key}_log_determinant"),
 )
 
 
@@ -177,7 +131,11 @@ class VolumeChange(Diagnostic):
         volume: dict[str, Volume] = {}
         map, system, step = self.map, self.plan.system, self.plan.step
         if map.differentiable:
-            windows, times = _affordable(self.ensemble)
+            windows, times = self.ensemble.windows, self.ensemble.sample_times
+            samples, trajectories, window, dim = windows.shape
+            count = affordable(samples * trajectories, window * dim)
+            windows = fewer(windows[:, : max(1, count // max(1, samples))], count)
+            times = fewer(times, count)  # and windows: fewer for large ones
             changes = log_determinant(map, windows, self.plan.scales)
             if not system.contracts:
                 volume["step"] = Volume(times, changes.T)
@@ -187,7 +145,11 @@ class VolumeChange(Diagnostic):
                 volume["step"] = Volume(times, (changes - exact.reshape(changes.shape)).T)
             chart = system.chart
             if chart is not None and not chart.keeps_volume:
-                changes = changes + density_change(map, windows, chart.log_density)
+                # log rho(Phi(z)) - log rho(z), for the density rho of the chart's volume
+                each = windows.reshape(-1, map.window, map.dim)
+                with np.errstate(all="ignore"):
+                    density = chart.log_density(map.map(each)) - chart.log_density(each)
+                changes = changes + density.sum(axis=-1).reshape(changes.shape)
                 volume["measure"] = Volume(times, changes.T)
         history = self.ensemble.tangent_history
         if history is not None:
@@ -223,12 +185,3 @@ class VolumeChange(Diagnostic):
                     Column(f"{words} error", value, "kept", header, place=3, beside=preserved),
                 ]
         return columns
-
-
-def _affordable(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
-    """Return windows (sample, trajectory, window, dim) and times; fewer for large windows."""
-    windows, times = ensemble.windows, ensemble.sample_times
-    samples, trajectories, window, dim = windows.shape
-    count = affordable(samples * trajectories, window * dim)
-    windows = windows[:, : max(1, count // max(1, samples))]
-    return fewer(windows, count), fewer(times, count)
