@@ -31,7 +31,7 @@ _SHOWN = 12  # rows of a table, and auxiliary formulas
 _COLUMNS = 90  # of a formula in LaTeX that is shown as it is written
 _INDEX = r"(?<=[A-Za-z0-9])_(\d+)\b"
 _PIECES = r"\b(sum|where|min|max)\("
-_LONGEST = 600  # parts of an expression that SymPy is given
+_LONGEST = 300  # parts of an expression that SymPy is given
 _DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
 _WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
 Row = tuple[str, str, Any]  # a name, "dot", "prime" or "", and a text or an expression of SymPy
