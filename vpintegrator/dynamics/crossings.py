@@ -48,7 +48,7 @@ class AdaptiveSteps:
     >>> from vpintegrator.dynamics.crossings import AdaptiveSteps
     >>> formulas = AdaptiveSteps(lambda z, _: z, 1e-12, 1e-12)
     >>> state, none = np.ones((1, 2)), np.empty((0, 2))
-    >>> formulas.states(state, state, np.array([0.1, 0.2]), none)[0]
+    >>> formulas.stages(state, state, np.array([0.1, 0.2]), none)[1][0]
     array([1.10517..., 1.22140...])
     """
 
@@ -60,12 +60,6 @@ class AdaptiveSteps:
         method = scipy.integrate.DOP853
         self._a = [method.A[s, :s] for s in range(method.n_stages)]
         self._b, self._e3, self._e5 = method.B, method.E3, method.E5
-
-    def states(
-        self, state: np.ndarray, rate: np.ndarray, step: np.ndarray, parameters: np.ndarray
-    ) -> np.ndarray:
-        """States (dim, trajectory) after steps (trajectory,); ``rate`` is f at the beginning."""
-        return self._stages(state, rate, step, parameters)[1]
 
     def step(
         self,
@@ -79,7 +73,7 @@ class AdaptiveSteps:
 
         ``size`` (dim, trajectory) are the sizes of the components before the step.
         """
-        stages, new = self._stages(state, rate, step, parameters)
+        stages, new = self.stages(state, rate, step, parameters)
         stages[-1] = self.field(new, parameters)
         scale = self._scale(np.maximum(np.abs(state), np.abs(new)), size)
         rows = stages.reshape(len(stages), -1)
@@ -122,9 +116,13 @@ class AdaptiveSteps:
         factor = np.where(error > 1, np.minimum(factor, 1.0), factor)
         return step * np.where(np.isfinite(error), np.clip(factor, _LEAST, _MOST), _LEAST)
 
-    def _stages(
+    def stages(
         self, state: np.ndarray, rate: np.ndarray, step: np.ndarray, parameters: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Return stages (stage, dim, trajectory) of steps (trajectory,), and states after them.
+
+        ``rate`` is f at the beginning.
+        """
         count = len(self._a)
         stages = np.empty((count + 1, *state.shape))
         rows = stages.reshape(count + 1, -1)
@@ -312,14 +310,14 @@ def _located(
     (state, rate, parameters), (later, step), normal = begin, times, event.normal
     assert normal is not None
     for _ in range(_NEWTON):
-        at = formulas.states(state, rate, later, parameters)
+        at = formulas.stages(state, rate, later, parameters)[1]
         slope = normal @ formulas.field(at, parameters)
         change = (normal @ at - event.value) / np.where(slope == 0, np.inf, slope)
         if (np.abs(change) <= 4e-16 * step).all() or not np.isfinite(change).any():
             break
         later = np.clip(later - change, 0.0, step)
         if (np.abs(change) <= 1e-9 * step).all():  # the next would be nothing but rounding
-            at = formulas.states(state, rate, later, parameters)
+            at = formulas.stages(state, rate, later, parameters)[1]
             break
     return at - np.outer(normal / (normal @ normal), normal @ at - event.value), later
 

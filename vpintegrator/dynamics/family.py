@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,7 @@ def _products(value: Value, parameters: int, algebra: Algebra) -> list[tuple[Val
                         return None
                     found = [
                         (algebra.multiply(k, c), algebra.multiply(f, g))
-                        for k, f in found
-                        for c, g in own
+                        for (k, f), (c, g) in product(found, own)
                     ]
             return found
     return None
@@ -138,13 +138,15 @@ class _Basis:
 
 def _over_atoms(value: Value) -> dict[int, Number]:
     """A formula as a sum of multiples of others, by the numbers of these; -1 is that of one."""
-    if not isinstance(value, Expression):
-        return {-1: value} if value else {}
-    if not isinstance(value, Sum):
-        return {value.number: 1}
-    return {term.number: c for term, c in value.terms} | (
-        {-1: value.constant} if value.constant else {}
-    )
+    constant: Number = 0
+    match value:
+        case Sum(terms=terms):
+            row, constant = {term.number: c for term, c in terms}, value.constant
+        case Expression():
+            row = {value.number: 1}
+        case _:
+            row, constant = {}, value
+    return row | ({-1: constant} if constant else {})
 
 
 def _minus(left: dict[int, Number], factor: Number, right: dict[int, Number]) -> dict[int, Number]:
@@ -296,27 +298,20 @@ def _extended_equations(family: Family) -> tuple[Equations, list[Value], list[in
         taken = {symbol.name for symbol in equations.symbols}
         names = [f"k{n + 1}" for n in range(len(components))]
         symbols = [algebra.symbol(f"{name}_" if name in taken else name) for name in names]
-        values = _summed(found[1], symbols, step, algebra)
+        values = [_summed(terms, symbols, step, algebra) for terms in found[1]]
         known = any(CONSTANT in combination for terms in found[1] for combination, _ in terms)
         vanishing = [] if known else list(range(len(components)))
     made = _extended(equations, symbols, values, vanishing, hamiltonian is not None)
     return made, components, vanishing
 
 
-def _summed(
-    terms: Sequence[Terms], symbols: Sequence[Symbol], step: Value, algebra: Algebra
-) -> list[Value]:
-    """Return the formulas in symbols of the coefficients; terms without one contain the step."""
-
-    def factor(combination: Combination) -> Value:
-        return algebra.combine(
-            (step if n == CONSTANT else symbols[n], c) for n, c in combination.items()
-        )
-
-    return [
-        algebra.add(*(algebra.multiply(factor(own), function) for own, function in each))
-        for each in terms
-    ]
+def _summed(terms: Terms, symbols: Sequence[Symbol], step: Value, algebra: Algebra) -> Value:
+    """Return a formula in symbols of the coefficients; terms without one contain the step."""
+    products = []
+    for combination, function in terms:
+        own = ((step if n == CONSTANT else symbols[n], c) for n, c in combination.items())
+        products.append(algebra.multiply(algebra.combine(own), function))
+    return algebra.add(*products)
 
 
 def _extended(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import sys
 import tomllib
@@ -40,7 +39,6 @@ _TIME = "t"
 _AGREEMENT = 1e-11  # relative difference of a function from its formulas
 _VALUES = 8192  # components of states for checks of called functions, but for a few states
 _TIME_SPAN = 10.0  # range of times for checks
-_LONGEST_DESCRIPTION = 2000
 _CLAIMS = {"invariants", "reversing_symmetry", "periodic", "symplectic", "divergence_free"}
 
 
@@ -100,8 +98,6 @@ class GivenFunction:
         usual = getattr(own, "__name__", type(own).__name__).replace("_", "-").strip("-<>")
         self.name = usual if self.name is None else str(self.name)
         self.source = f"function {self.name}"
-        about = (inspect.getdoc(own) if inspect.isroutine(own) else "") or ""
-        self.description = printable(about, _LONGEST_DESCRIPTION) if about.isascii() else ""
 
     def _read(self, function: Any, what: str, kind: str = "scalar") -> PythonCall:
         return read_call(function, what, self.parameters, self.halves, kind)
@@ -116,7 +112,6 @@ class GivenFunction:
         step = 1.0 if self.is_map and "measured" in keys else self.step
         entries: dict[str, Any] = {
             "title": printable(self.name),
-            "description": self.description or None,
             "state": self.components,
             "time": _TIME if timed else None,
             "period": self.period if timed else None,

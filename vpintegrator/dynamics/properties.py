@@ -98,9 +98,6 @@ class Definition:
         order = [*e.order, *range(len(e.order), len(e.components))]
         place = {old: new for new, old in enumerate(order)}
 
-        def row_of(row: Mapping[int, Number]) -> dict[int, Number]:
-            return {place[j]: entry for j, entry in row.items()}
-
         equations = replace(
             e,
             components=tuple(e.components[i] for i in order),
@@ -109,7 +106,8 @@ class Definition:
             vector_field=tuple(e.vector_field[i] for i in order) if e.vector_field else (),
             stages=tuple({place[i]: value for i, value in stage.items()} for stage in e.stages),
             reversing_symmetries=tuple(
-                tuple(row_of(rho[i]) for i in order) for rho in e.reversing_symmetries
+                tuple({place[j]: c for j, c in rho[i].items()} for i in order)
+                for rho in e.reversing_symmetries
             ),
             periods={place[i]: period for i, period in e.periods.items()},
             order=(),

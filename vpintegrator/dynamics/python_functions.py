@@ -212,10 +212,19 @@ class BatchFunction:
 
         Values of tensors have a graph for autograd.
         """
+        make: Any = np.array
+        if self.library == "torch":
+            import torch
+
+            make = torch.tensor
+        own = {k: make(v) if isinstance(v, list) else v for k, v in self.parameters.items()}
         if self.axis is None:
-            value = self._stacked(list(map(self._called, times, states)))
+            value = self._stacked(
+                [self.call(t, y, own) for t, y in zip(times, states, strict=True)]
+            )
         else:
-            value = self._stacked([self._called(times, states if self.axis else states.T)])[0]
+            batch = states if self.axis else states.T
+            value = self._stacked([self.call(times, batch, own, self.axis)])[0]
             value = value.T if self.axis == 0 and self.count else value
         shape = (len(states), self.count) if self.count else (len(states),)
         if tuple(value.shape) not in (shape, *([] if self.count else [(*shape, 1), (1, *shape)])):
@@ -224,15 +233,6 @@ class BatchFunction:
                 "expected"
             )
         return value
-
-    def _called(self, times: Any, states: Any) -> Any:
-        make: Any = np.array
-        if self.library == "torch":
-            import torch
-
-            make = torch.tensor
-        lists = {name: make(v) for name, v in self.parameters.items() if isinstance(v, list)}
-        return self.call(times, states, {**self.parameters, **lists}, self.axis or 0)
 
     def _stacked(self, values: Any) -> Any:
         """Return results of the function, which may be lists, as one array or tensor of doubles."""

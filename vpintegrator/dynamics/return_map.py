@@ -282,9 +282,10 @@ class SectionStates:
     ) -> np.ndarray:
         if self._own is not None:
             return self._own.sample(count, generator, parameters)
-        if self._returns.section.stroboscopic:
-            return self._flow(count, generator, parameters)[:, self._returns.section.kept]
-        return generator.uniform(*self._box, (count, self._returns.section.dim))
+        section = self._returns.section
+        if section.stroboscopic:
+            return self._flow(count, generator, parameters)[:, section.kept]
+        return generator.uniform(*self._box, (count, section.dim))
 
     @cached_property
     def _box(self) -> tuple[np.ndarray, np.ndarray]:

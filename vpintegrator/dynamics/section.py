@@ -77,7 +77,15 @@ def read_section(
     check_table(table, _KEYS, where)
     if not flow.vector_field:
         raise InputError(f"{where}: a return map is of differential equations, which are not given")
-    component, value = _plane(flow, table.get("section"), where)
+    text = table.get("section", "")
+    name, _, value_text = (part.strip() for part in text.partition("="))
+    if name not in flow.components or not value_text:
+        raise InputError(
+            f"{where} section: expected a component and its value, such as "
+            f'"{flow.components[0]} = 0"; the components are {", ".join(flow.components[:12])}'
+        )
+    component = flow.components.index(name)
+    value = constant(flow, value_text, f"{where} section")
     direction, crossings = table.get("direction", "up"), table.get("crossings", 1)
     if direction not in ("up", "down") or not 1 <= crossings <= _MOST_CROSSINGS:
         raise InputError(
@@ -92,17 +100,6 @@ def read_section(
     section = ReturnSection(flow, component, value, sign, crossings, energy, where, period)
     _ = section.parabola
     return section
-
-
-def _plane(flow: Equations, text: Any, where: str) -> tuple[int, Value]:
-    """Return the component that a section fixes, and its value."""
-    name, equals, value = (part.strip() for part in str(text).partition("="))
-    if not isinstance(text, str) or not equals or name not in flow.components:
-        raise InputError(
-            f"{where} section: expected a component and its value, such as "
-            f'"{flow.components[0]} = 0"; the components are {", ".join(flow.components[:12])}'
-        )
-    return flow.components.index(name), constant(flow, value, f"{where} section")
 
 
 def _check_fit(
