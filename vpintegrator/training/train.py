@@ -396,7 +396,8 @@ def _weights(model: Model) -> dict[str, torch.Tensor]:
 
 def _as_model(model: Any, data: TrainingData) -> Model:
     """Return the model, or one that shares the parameters of a torch module."""
-    model = wrap(model, data.dataset.dim, data.dataset.step)
+    if not isinstance(model, Model):  # families have no one step
+        model = wrap(model, data.dataset.dim, data.dataset.step)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError(f"{model.name} has no parameters to train")
     return model
