@@ -7,7 +7,7 @@ import time
 import pytest
 
 from vpintegrator.compiled import library
-from vpintegrator.compiled.library import Compilation, NotCompilable, cache_folder, load_library
+from vpintegrator.compiled.library import Compilation, NotCompilable, load_library
 from vpintegrator.runtime.deadline import TimeIsUp, until
 
 SOURCE = 'extern "C" int answer() { return 42; }'
@@ -119,7 +119,7 @@ def test_a_compiler_that_is_stopped_leaves_nothing(slow, folder):
     while not started.exists() or len(started.read_text().split()) < 2:
         time.sleep(0.01)
     compilation.stop()
-    assert list(cache_folder().iterdir()) == []
+    assert list(folder.iterdir()) == []
     time.sleep(1.2)
     assert not (slow / "finished").exists()
     compilation.stop()  # once more does no harm
@@ -130,13 +130,6 @@ def test_a_compiler_at_work_at_the_deadline_is_stopped(slow):
         Compilation(["int one;"]).library()
     time.sleep(1.2)
     assert not (slow / "finished").exists()
-
-
-def test_one_library_of_several_sources(folder):
-    units = ['extern "C" int one() { return 1; }', 'extern "C" int two() { return 2; }']
-    for _ in range(2):
-        found = Compilation(units).library()
-        assert (found.one(), found.two()) == (1, 2)
 
 
 def test_a_compiler_with_arguments(folder, monkeypatch, tmp_path):

@@ -24,8 +24,6 @@ aten = torch.ops.aten
 _MAY_MIX = {aten.copy_, aten._foreach_copy_, aten.index, aten.index_put, aten.index_put_}
 _MAY_MIX |= {aten._index_put_impl_, aten.set_}
 _NO_SCALARS = {aten.cat, aten.stack}
-# computed by no kernel of CUDA
-_OF_CPU_ALONE = {aten.histogram, aten.histogramdd, aten._histogramdd_bin_edges}
 _random = torch.Generator()  # of the device, not the one of the CPU
 
 
@@ -63,18 +61,12 @@ class PretendedTensor(torch.Tensor):
         torch.Tensor.data.__set__(self, new)
         self.held = new.held
 
-    def get_device(self) -> int:
-        return 0
-
     def data_ptr(self) -> int:
         return self.held.data_ptr()
 
     def numpy(self, *, force: bool = False):
         if not force:
-            raise TypeError(
-                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the "
-                "tensor to host memory first."
-            )
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
         return self.detach().cpu().numpy()
 
     def tolist(self) -> list:
@@ -89,18 +81,11 @@ class PretendedTensor(torch.Tensor):
             memo[id(self)] = copy
         return memo[id(self)]
 
-    def __repr__(self, **_) -> str:
-        return f"{self.held!r} on cuda:0"
-
 
 def _tensors(args, kwargs):
-    found = []
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.Tensor):
-            found.append(value)
-        elif isinstance(value, list | tuple):
-            found.extend(part for part in value if isinstance(part, torch.Tensor))
-    return found
+    values = [*args, *kwargs.values()]
+    values += [part for value in values if isinstance(value, list | tuple) for part in value]
+    return [value for value in values if isinstance(value, torch.Tensor)]
 
 
 def _map(change, value):
@@ -131,7 +116,7 @@ def _compute(function, args, kwargs):
         return 0  # as operations of their own
     if device is None:
         _check_devices(packet, args, given, there)
-    if device is not None:
+    else:
         kwargs = {**kwargs, "device": CPU}
     if packet is aten._efficientzerotensor:  # which has no numbers to hold
         function = aten.zeros.default
@@ -170,15 +155,10 @@ def _is_composite(function):
 
 
 def _without_numbers(tensor):
-    size, stride = tensor.shape, tensor.stride()
-    return torch.empty_strided(size, stride, dtype=tensor.dtype, device=META)
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
 
 
 def _check_devices(packet, args, given, there):
-    if packet in _OF_CPU_ALONE:
-        raise NotImplementedError(
-            f"Could not run '{packet}' with arguments from the 'CUDA' backend"
-        )
     if packet is aten.linalg_lstsq and args[3:] not in ((), (None,), ("gels",)):
         raise RuntimeError("torch.linalg.lstsq: on CUDA, driver must be gels")
     others = [tensor for tensor in given if not isinstance(tensor, PretendedTensor)]
@@ -188,7 +168,7 @@ def _check_devices(packet, args, given, there):
         if isinstance(args[0], PretendedTensor):
             others = [t for t in others if t.dtype not in (torch.long, torch.bool, torch.int32)]
         else:
-            others, there = others or given[:1], there
+            others = others or given[:1]
     elif packet in _MAY_MIX:
         others = []
     if others and there:
@@ -239,8 +219,6 @@ class _Names(TorchFunctionMode):
             return _ANSWERS[function] if there else function(*args)
         if function is torch.device:
             return function(*args, **kwargs)
-        if function is torch.Tensor.cuda:
-            return args[0].to(META)
         if function in _INDEXING and _on(args[0]):
             args = args[0], _with_numbers(args[1]), *args[2:]
         if function is torch.Tensor.new_tensor and _on(args[0]):

@@ -19,31 +19,28 @@ def data(tmp_path, monkeypatch):
     return vp.generate("pendulum", "pendulum.h5", count=12, steps=6)
 
 
-def test_the_command_says_where_it_trains(device, data):
-    options = ["--set", "functions=neurons", "--epochs", "2"]
-    options += ["--device", str(device), "-o", "model.safetensors"]
-    result = CliRunner().invoke(train, ["pendulum.h5", *options])
-    assert result.exit_code == 0, result.output
+def run(command, *arguments, code=0):
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == code, result.output
+    return result
+
+
+TRAIN = ("pendulum.h5", "--set", "functions=neurons", "--epochs", "2", "-o", "model.safetensors")
+
+
+def test_models_train_and_roll_out_there(device, data):
+    result = run(train, *TRAIN, "--device", str(device))
     assert f"levenberg-marquardt on {device}: 2 epochs" in result.output
     training = json.loads(vp.load("model.safetensors").metadata["training"])
     assert training["device"] == str(device)
-
-
-def test_models_roll_out_there(device, data):
-    model = vp.models.VolumePreservingFeedForward(dim=2, width=4, depth=1)
-    vp.train(model, data, epochs=2, compiled=False, progress=False)
-    vp.save(model, "model.safetensors")
-    options = ["--steps", "20", "--trajectories", "2"]
-    tables = []
+    tables, states = [], []
     for name in ("cpu", str(device)):
-        more = ["--device", name, "-o", f"{name}.h5", "--json"]
-        result = CliRunner().invoke(rollout, ["model.safetensors", *options, *more])
-        assert result.exit_code == 0, result.output
-        tables.append(json.loads(result.stdout)["table"])
-    names = ("cpu", str(device))
-    here, there = (vp.open_rollout(f"{name}.h5").run("model").states for name in names)
-    assert np.allclose(here, there, rtol=1e-12, atol=1e-13)
-    assert tables[0][0]["worst RMSE"] == pytest.approx(tables[1][0]["worst RMSE"], rel=1e-9)
+        options = ["--steps", "20", "--trajectories", "2", "-o", f"{name}.h5", "--json"]
+        result = run(rollout, "model.safetensors", "--device", name, *options)
+        tables.append(json.loads(result.stdout)["table"][0]["worst RMSE"])
+        states.append(vp.open_rollout(f"{name}.h5").run("model").states)
+    assert np.allclose(*states, rtol=1e-12, atol=1e-13)
+    assert tables[0] == pytest.approx(tables[1], rel=1e-9)
 
 
 def test_a_gpu_that_is_full_is_one_sentence(data, monkeypatch):
@@ -51,22 +48,14 @@ def test_a_gpu_that_is_full_is_one_sentence(data, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
 
     monkeypatch.setattr(TrainingData, "normalise", full)
-    options = ["--set", "functions=neurons", "--epochs", "2", "-o", "model.safetensors"]
-    result = CliRunner().invoke(train, ["pendulum.h5", *options])
-    assert result.exit_code == 2
+    result = run(train, *TRAIN, code=2)
     assert "Error: the GPU has no memory left: take fewer windows (--batch)" in result.output
     assert not list(data.path.parent.glob("model*"))
 
 
-def test_methods_run_on_the_cpu():
-    result = CliRunner().invoke(rollout, ["--system", "pendulum", "--device", "cuda"])
-    assert result.exit_code == 2
+def test_where_nothing_runs(data):
+    result = run(rollout, "--system", "pendulum", "--device", "cuda", code=2)
     assert "models alone run on other devices than the CPU" in result.output
-
-
-def test_a_device_that_is_not_there(data):
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    result = CliRunner().invoke(train, ["pendulum.h5", "--device", "cuda", "--epochs", "1"])
-    assert result.exit_code == 2
-    assert "--device cuda: PyTorch has no such device here; there is cpu" in result.output
+    if not torch.cuda.is_available():
+        result = run(train, "pendulum.h5", "--device", "cuda", "--epochs", "1", code=2)
+        assert "--device cuda: PyTorch has no such device here; there is cpu" in result.output

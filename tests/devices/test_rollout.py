@@ -11,7 +11,6 @@ import vpintegrator as vp
 from tests.devices.pretended_gpu import on_the_cpu
 from tests.devices.same import assert_same
 from tests.nn.laws import randomise
-from tests.rollout.systems import as_map
 from vpintegrator.errors import InputError
 from vpintegrator.models.iteration import network_jacobian, network_tangent
 from vpintegrator.rollout import open_rollout
@@ -50,49 +49,31 @@ def test_rollouts_in_pytorch(device, name):
     model = built(name)
     there = copy.deepcopy(model).to(device)
     initial = windows(model)
+    initial[0] = 1e200  # which polynomials make infinite, and NaN from there on
     with on_the_cpu():
         expected = vp.rollout.rollout(model, initial, 17, compiled=False)
     found = vp.rollout.rollout(there, initial, 17, compiled=False)
     assert isinstance(found, np.ndarray)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert np.isnan(found[0, -1]).all() or name != "window 1"
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    expected, initial = expected[1:], initial[1:]
     tensors = vp.rollout.rollout(there, torch.from_numpy(initial), 17, compiled=False)
     assert_same(tensors, torch.from_numpy(expected), device)
 
 
-def test_a_trajectory_that_diverges_is_nan_from_there_on(device):
-    model = built("window 1")
-    with torch.no_grad():
-        next(model.parameters()).fill_(3.0)
-    initial = windows(model)
-    initial[0] = 1e200
-    found = vp.rollout.rollout(copy.deepcopy(model).to(device), initial, 9, compiled=False)
-    with on_the_cpu():
-        expected = vp.rollout.rollout(model, initial, 9, compiled=False)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
-    assert np.isnan(found[0, -1]).all()
-
-
-def test_derivatives_and_inverses(device):
+def test_derivatives(device):
     model = built("window 1")
     there, initial = copy.deepcopy(model).to(device), windows(model)
     vectors = np.random.default_rng(1).normal(size=(3, 2))
     for function, arguments in ((network_jacobian, ()), (network_tangent, (vectors,))):
         found = function(there, initial, *arguments)
         np.testing.assert_allclose(found, function(model, initial, *arguments), atol=1e-12)
-    flows = [as_map(each, vp.load_system("rigid-body")) for each in (there, model)]
-    np.testing.assert_allclose(*(flow.map(initial) for flow in flows), atol=1e-12)
 
 
-def compared(model, where, **options):
+def compared(model, where):
+    options = {"steps": 40, "trajectories": 3, "compiled": False}
     with on_the_cpu() if where == "cpu" else contextlib.nullcontext():
-        return vp.compare(
-            copy.deepcopy(model).to(where),
-            against=["rk4"],
-            steps=40,
-            trajectories=3,
-            compiled=False,
-            **options,
-        )
+        return vp.compare(copy.deepcopy(model).to(where), against=["rk4"], **options)
 
 
 @pytest.mark.parametrize("name", ["reversible", "window 3"])
@@ -103,13 +84,12 @@ def test_comparisons_with_all_diagnostics(device, name, tmp_path):
         np.testing.assert_allclose(run.states, other.states, rtol=0, atol=1e-11)
     for name in expected.runs:
         numbers, others = (numbers_of(report, name) for report in (found, expected))
-        assert numbers.keys() == others.keys()
+        assert numbers.keys() == others.keys() and len(numbers) > 5
         for key, value in others.items():
             if "seconds" not in key:
                 assert numbers[key] == pytest.approx(value, rel=1e-4, abs=1e-9, nan_ok=True), key
     found.save(tmp_path / "rollout.h5")
-    again = open_rollout(tmp_path / "rollout.h5")
-    assert again.runs.keys() == found.runs.keys()
+    assert open_rollout(tmp_path / "rollout.h5").runs.keys() == found.runs.keys()
 
 
 def numbers_of(report, name):
@@ -117,9 +97,7 @@ def numbers_of(report, name):
     found = dict(vars(report.summary(name)))
     for key in ("invariants", "volume", "drifts"):
         found |= {f"{key}, {which}": value for which, value in found[key].items()}
-    numbers = {key: value for key, value in found.items() if isinstance(value, float | int)}
-    assert len(numbers) > 5
-    return numbers
+    return {key: value for key, value in found.items() if isinstance(value, float | int)}
 
 
 def test_a_model_on_a_gpu_runs_in_pytorch(device):

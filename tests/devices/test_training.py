@@ -24,75 +24,53 @@ def few_iterations(monkeypatch):
     monkeypatch.setattr(LBFGS, "iterations", 5)
 
 
+def dataset(folder, name, **options):
+    return vp.generate(name, folder / "data.h5", count=24, steps=5, **options)
+
+
 @pytest.fixture(scope="module")
 def body(tmp_path_factory):
-    path = tmp_path_factory.mktemp("devices") / "body.h5"
-    return vp.generate("rigid-body", path, count=24, steps=5)
+    return dataset(tmp_path_factory.mktemp("body"), "rigid-body")
 
 
 @pytest.fixture(scope="module")
 def swing(tmp_path_factory):
-    path = tmp_path_factory.mktemp("devices") / "swing.h5"
-    return vp.generate("pendulum", path, count=24, steps=5)
+    return dataset(tmp_path_factory.mktemp("swing"), "pendulum")
 
 
-def made(name="vpff", **options):
-    torch.manual_seed(0)
-    if name == "vpff":
-        options = {"width": 4, "depth": 1} | options
-    return models.ARCHITECTURES[name](**{"dim": 3} | options)
-
-
-def trained(data, where, *model, epochs=3, arguments=(), **options):
+def trained(data, where, name="vpff", epochs=3, arguments=(), **options):
     """A model after some epochs on a device, and their history."""
-    new = made(*model, **dict(arguments))
+    torch.manual_seed(0)
+    sizes = {"width": 4, "depth": 1} if name == "vpff" else {}
+    new = models.ARCHITECTURES[name](**{"dim": 3} | sizes | dict(arguments))
     with on_the_cpu() if where == "cpu" else contextlib.nullcontext():
         return new, vp.train(new, data, epochs=epochs, device=where, **(FEW | options))
 
 
-def assert_same_training(data, device, *model, tolerance=SAME, **options):
-    (there, found), (here, expected) = (
-        trained(data, where, *model, **options) for where in (device, "cpu")
-    )
-    assert_same(weights(there), weights(here), device, tolerance)
-    for name in ("training_error", "validation_error"):
-        pair = (torch.tensor(getattr(history, name)) for history in (found, expected))
-        torch.testing.assert_close(*pair, rtol=100 * tolerance, atol=1e-12)
-    return there
-
-
-@pytest.mark.parametrize("optimizer", ITERATIVE)
-def test_every_optimizer_gives_what_the_cpu_gives(device, body, optimizer):
-    assert_same_training(body, device, optimizer=optimizer)
-
-
-OPTIONS = {
+OF_WINDOWS = {"depth": 1, "window": 2}
+ENCODER = {"attention": "general", "block": "encoder", "norm": "batch", "inner": 3}
+CASES = {
+    **{name: {"optimizer": name} for name in ITERATIVE},
     "horizon": {"horizon": 2},
     "noise": {"noise": 1e-3, "optimizer": "adam"},
     "relative": {"loss": "relative", "optimizer": "l-bfgs"},
     "polynomials": {"arguments": {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}},
     "chosen": {"optimizer": "auto"},
+    "vpt": {"arguments": OF_WINDOWS, "optimizer": "levenberg-marquardt"},
+    "spt": {"arguments": {"dim": 2, **OF_WINDOWS}, "optimizer": "levenberg-marquardt"},
+    "transformer": {"arguments": {**OF_WINDOWS, **ENCODER}, "optimizer": "adam"},
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_every_option_gives_what_the_cpu_gives(device, body, name):
-    assert_same_training(body, device, **OPTIONS[name])
-
-
-WINDOWS = {
-    "vpt": {},
-    "spt": {"dim": 2},
-    "transformer": {"attention": "general", "block": "encoder", "norm": "batch", "inner": 3},
-}
-
-
-@pytest.mark.parametrize("name", WINDOWS)
-def test_windows(device, body, swing, name):
-    arguments = {"depth": 1, "window": 2, **WINDOWS[name]}
-    optimizer = "adam" if name == "transformer" else "levenberg-marquardt"
-    data = swing if name == "spt" else body
-    assert_same_training(data, device, name, arguments=arguments, optimizer=optimizer)
+@pytest.mark.parametrize("name", CASES)
+def test_every_optimizer_option_and_window_gives_what_the_cpu_gives(device, body, swing, name):
+    model = [name] if name in models.ARCHITECTURES else []
+    there, found = trained(swing if name == "spt" else body, device, *model, **CASES[name])
+    here, expected = trained(swing if name == "spt" else body, "cpu", *model, **CASES[name])
+    assert_same(weights(there), weights(here), device, SAME)
+    for error in ("training_error", "validation_error"):
+        pair = (torch.tensor(getattr(history, error)) for history in (found, expected))
+        torch.testing.assert_close(*pair, rtol=100 * SAME, atol=1e-12)
 
 
 def test_a_trained_model_is_trained_on(device, body, tmp_path):
@@ -116,9 +94,7 @@ def test_functions_are_found(device, swing):
 
 
 def test_a_family_trains(device, tmp_path):
-    data = vp.generate(
-        "pendulum", tmp_path / "family.h5", count=16, steps=3, vary={"step": [0.05, 0.2]}
-    )
+    data = dataset(tmp_path, "pendulum", vary={"step": [0.05, 0.2]})
     options = {"functions": "polynomial", "degree": 4, "depth": 1}
     built = [vp.models.build(data.family.extended, "spff", options)]
     built.append(copy.deepcopy(built[0]))

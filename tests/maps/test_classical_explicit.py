@@ -1,6 +1,7 @@
 """Explicit Runge-Kutta methods: any tableau, checked."""
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,18 +13,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps import METHODS, ExplicitRungeKutta
 
 EXPLICIT = [name for name, method in METHODS.items() if isinstance(method, ExplicitRungeKutta)]
-
-
-def make(**change):
-    arguments = {
-        "name": "mine",
-        "title": "Mine",
-        "order": 2,
-        "source": "here",
-        "stages": ((1 / 2,),),
-        "weights": (0.0, 1.0),
-    }
-    return ExplicitRungeKutta(**(arguments | change))
 
 
 def test_rk4_on_a_linear_system_is_its_polynomial():
@@ -38,7 +27,7 @@ def test_rk4_on_a_linear_system_is_its_polynomial():
 def test_the_tableaus_of_scipy(solver):
     solver = getattr(scipy.integrate, solver)
     rows = tuple(tuple(row[:i]) for i, row in enumerate(solver.A[: solver.n_stages]) if i > 0)
-    method = make(stages=rows, weights=tuple(solver.B))
+    method = replace(METHODS["rk4"], stages=rows, weights=tuple(solver.B))
     s, z, h = system("rigid-body"), initial("rigid-body", 1), 0.3
     taken = solver(lambda _, y: s.vector_field(y), 0.0, z[0], h, first_step=h, rtol=10, atol=10)
     taken.step()
@@ -100,9 +89,8 @@ def test_the_order_of_each_named_tableau_is_what_it_says(name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"weights": (1.0,)}, "1 weights, but 2 stages"),
-        ({"stages": ((1 / 2, 0.0),)}, "the row of stage 2 has 2 entries"),
-        ({"stages": ((1 / 2,), (0.0,)), "weights": (0.0, 0.0, 1.0)}, "the row of stage 3 has 1"),
+        ({"weights": (1.0,)}, "of 1 weights"),
+        ({"stages": ((1 / 2, 0.0),)}, r"not of \[2\]"),
         ({"stages": ((math.nan,),)}, "not a finite number"),
         ({"stages": ("ab",)}, "rows of numbers"),
         ({"weights": (0.5, 0.6)}, "not consistent: its weights sum to 1.1, not 1"),
@@ -110,4 +98,4 @@ def test_the_order_of_each_named_tableau_is_what_it_says(name):
 )
 def test_a_wrong_tableau_is_told(change, message):
     with pytest.raises(InputError, match=message):
-        make(**change)
+        replace(METHODS["explicit-midpoint"], **change)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -108,6 +108,7 @@ _WHOLE = {"double": ("unsigned long long", "ULL"), "float": ("unsigned int", "U"
 _DEGREES = {"double": 13, "float": 7}  # up to which powers of exp go beyond rounding
 _BLOCK = 8  # numbers side by side, a whole number of vectors of most machines
 _OWN = {"double": ("exp", "tanh", "sin", "cos", "log"), "float": ("exp", "tanh")}
+_SHARED = {"exp": "split_exp", "tanh": "split_exp", "sin": "circular", "cos": "circular"}
 _OF_NUMBERS = ("larger", "is_greater", "is_equal", "pick")
 _UP = int((2 - math.sqrt(2)) * 2**52)  # mantissas above sqrt(2) belong to the next power of two
 
@@ -136,7 +137,6 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
     """
     names, about = set(used), _format(real) | {"p": prefix, "P": prefix.upper()}
     own = [name for name in _OWN[real] if name in names]
-    others = [name for name in FUNCTIONS if name in names and name not in own]
 
     def filled(section: str, **more: str) -> str:
         return sections("functions.h")[section].substitute(about, **more)
@@ -145,25 +145,20 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
         """Return a loop over the function of the C library."""
         return filled("library", name=name, called=f"{name}{'f' * (real == 'float')}(")
 
-    def written() -> Iterator[str]:
-        yield filled("bits")
-        if {"exp", "tanh"} & names:
-            yield filled("split_exp")
-        yield from (filled(name) for name in ("exp", "tanh") if name in names)
-        if {"sin", "cos"} & names:
-            yield filled("circular")
-        for shift, name in enumerate(("sin", "cos")):
-            if name in names:
-                yield filled("sin_or_cos", name=name, shift=str(shift))
-        if "log" in names:
-            yield filled("log")
-
     found = [filled(name) for name in _OF_NUMBERS if name in names]
-    found += map(library, others)
+    found += [library(name) for name in FUNCTIONS if name in names and name not in own]
     if own:
-        found.append(filled("widest"))
-        plain, better = ("\n\n".join(each) for each in (map(library, own), written()))
-        found.append(f"{filled('plain')}\n{plain}\n#else\n{better}\n#endif")
+        better = {"bits": filled("bits")}
+        for name in own:
+            if shared := _SHARED.get(name):
+                better[shared] = filled(shared)
+            if shared == "circular":
+                better[name] = filled("sin_or_cos", name=name, shift=str(int(name == "cos")))
+            else:
+                better[name] = filled(name)
+        texts = ("\n\n".join(each) for each in (map(library, own), better.values()))
+        branches = "\n#else\n".join(texts)
+        found += [filled("widest"), f"{filled('plain')}\n{branches}\n#endif"]
     return "\n\n".join(found)
 
 

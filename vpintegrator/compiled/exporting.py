@@ -222,30 +222,28 @@ class CLibrary:
 
 def described(model: Model) -> list[str]:
     """Return the facts known of a model, a line each, without control characters of a file."""
-    metadata, structure, several = model.metadata, model.structure, model.window > 1
+    metadata, structure = model.metadata, model.structure
     name = ": ".join(filter(None, (model.name or type(model).__name__, model.description)))
-    found = {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
     parameters = _told(metadata, "parameters")
+    found = {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
     found["states"] = f"{model.dim} components{_components(model, parameters)}"
     if model.explicit_time:
         time = model.get_buffer("time_step").item()
         found["time"] = f"the last component, which a step moves on by {time:g}"
-    if several:
-        found["windows"] = f"{model.window} states, of which {model.prediction_window} are new"
     found["parameters"] = _listed(f"{key} = {json.dumps(v)}" for key, v in parameters.items())
     kept = {
         "the symplectic form": structure.is_symplectic,
-        f"the volume of {'windows' if several else 'phase space'}": structure.keeps_volume,
+        f"the volume of {'windows' if model.window > 1 else 'phase space'}": structure.keeps_volume,
         "the volume of its chart": model.measure_preserving and not structure.keeps_volume,
         "reversing symmetries": bool(structure.reversing_symmetries),
     }
     found["keeps"] = ", ".join(law for law, holds in kept.items() if holds)
-    training, of = _told(metadata, "training"), " of its family" if MEMBER in metadata else ""
-    for group in ("validation", "test"):
-        error = training.get(f"{group}_error")
-        if isinstance(error, int | float) and math.isfinite(error):
-            words = f"relative error one window ahead {error:.2e} on {group} data{of}"
-            found["training"] = words
+    error, of = (
+        _told(metadata, "training").get("test_error"),
+        " of its family" * (MEMBER in metadata),
+    )
+    if isinstance(error, int | float) and math.isfinite(error):
+        found["training"] = f"relative error one window ahead {error:.2e} on test data{of}"
     found["made by"] = f"vpintegrator {version('vpintegrator')}"
     facts = [name, *(f"{key}: {text}" for key, text in found.items() if text)]
     return [printable(fact, _LONGEST) for fact in facts]

@@ -197,7 +197,7 @@ class Compilation:
 
 def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
-    with suppress(OSError):  # a cache that is only read
+    with suppress(OSError):  # another program prunes
         os.utime(path)  # used now
     return library
 
@@ -216,17 +216,16 @@ def find_compiler() -> tuple[str, ...]:
     """
     chosen = os.environ.get("CXX", "").strip()
     if not chosen:
-        found = next(filter(None, map(shutil.which, _NAMES)), None)
-        if found is None:
+        name = next(filter(shutil.which, _NAMES), None)
+        if name is None:
             raise NotCompilable(f"no C++ compiler was found ({', '.join(_NAMES)})")
-        return (found,)
+        chosen = str(shutil.which(name))
     try:
         # a path with blanks is one word
         name, *arguments = [chosen] if shutil.which(chosen) else shlex.split(chosen)
     except ValueError as error:
         raise NotCompilable(f"CXX is no command: {error}") from None
-    found = shutil.which(name)
-    if not found:
+    if not (found := shutil.which(name)):
         raise NotCompilable(f"the compiler {name} in CXX was not found")
     return (found, *arguments)
 
@@ -254,27 +253,19 @@ def _processor() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(keys)}))
 
 
-def cache_folder() -> Path:
-    """Return the folder of compiled models, ``$VPINTEGRATOR_CACHE`` or one in the user's cache."""
-    chosen = os.environ.get("VPINTEGRATOR_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME")
-    if chosen:
-        return Path(chosen).absolute()
-    return (Path(base) if base else Path.home() / ".cache").absolute() / "vpintegrator"
-
-
 def _library_path(name: str) -> Path:
     """Return the place of a library in the cache, or in a temporary folder if it cannot be used.
 
-    A cache that is only read is used where it has the library.
+    The cache is ``$VPINTEGRATOR_CACHE``, or a folder in the user's cache.
     """
+    chosen, base = os.environ.get("VPINTEGRATOR_CACHE"), os.environ.get("XDG_CACHE_HOME")
     with suppress(OSError, RuntimeError):  # RuntimeError: there is no home folder
-        path = cache_folder() / f"{name}.so"
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        about = path.parent.stat()
+        folder = Path(chosen or Path(base or Path.home() / ".cache") / "vpintegrator").absolute()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        about = folder.stat()
         trusted = os.name != "posix" or (about.st_uid == os.getuid() and not about.st_mode & 0o022)
-        if trusted and (os.access(path.parent, os.W_OK | os.X_OK) or path.exists()):
-            return path
+        if trusted and os.access(folder, os.W_OK | os.X_OK):
+            return folder / f"{name}.so"
     return _temporary_folder() / f"{name}.so"
 
 

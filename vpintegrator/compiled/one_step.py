@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,13 +19,10 @@ from vpintegrator.compiled.method import CompiledMethod
 from vpintegrator.compiled.timing import seconds_per_step
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.maps import Map
+from vpintegrator.maps import ClassicalMethod, Map, find_method
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.storage.reading import read_json
-
-if TYPE_CHECKING:
-    from vpintegrator.maps import ClassicalMethod
 
 METHODS = (
     *("stoermer-verlet", "strang-splitting", "rk4", "blanes-moan-4", "blanes-moan-6"),
@@ -35,27 +33,9 @@ ALIKE = 1.3  # factor below which two costs are about the same: that of repeated
 Result = TypeVar("Result")
 
 
-class Search(NamedTuple):
-    """Result of :func:`fewest_substeps`.
-
-    Attributes
-    ----------
-    substeps
-        Number of substeps, None where the error is not reached.
-    error
-        Error with them; without them the least error that was met.
-    reason
-        Why the error is not reached.
-    """
-
-    substeps: int | None
-    error: float
-    reason: str = ""
-
-
 def fewest_substeps(
     error: Callable[[int], float], target: float, most: int = 1024, rounding: float = 1e-10
-) -> Search:
+) -> tuple[int | None, str]:
     """Return the least number of substeps whose error is at most a target, by bisection.
 
     Parameters
@@ -70,30 +50,31 @@ def fewest_substeps(
         Error below which rounding is taken to end convergence, where twice the substeps do not
         halve the error.
 
+    Returns
+    -------
+    substeps
+        The number, None where the error is not reached.
+    reason
+        Why it is not reached, or nothing.
+
     Examples
     --------
     >>> from vpintegrator.compiled.one_step import fewest_substeps
-    >>> fewest_substeps(lambda n: 1e-3 / n**4, 1e-7).substeps
-    10
-    >>> fewest_substeps(lambda n: max(1e-3 / n**4, 1e-13), 1e-14).reason
-    'rounding ends at 1.0e-13'
+    >>> fewest_substeps(lambda n: 1e-3 / n**4, 1e-7)
+    (10, '')
+    >>> fewest_substeps(lambda n: max(1e-3 / n**4, 1e-13), 1e-14)
+    (None, 'rounding ends at 1.0e-13')
     """
     low, high, last, least = 0, 1, math.inf, math.inf
     while (value := error(high)) > target:  # twice as many until the error is reached
         least = min(least, value)
         if value < rounding and last < 2 * value:
-            return Search(None, least, f"rounding ends at {least:.1e}")
+            return None, f"rounding ends at {least:.1e}"
         if high == most:
-            return Search(None, least, f"{most:,} substeps err by {value:.1e}")
+            return None, f"{most:,} substeps err by {value:.1e}"
         low, high, last = high, min(2 * high, most), value
-    while high - low > 1:
-        middle = (low + high) // 2
-        trial = error(middle)
-        if trial <= target:
-            high, value = middle, trial
-        else:
-            low = middle
-    return Search(high, value)
+    between = range(low + 1, high)
+    return low + 1 + bisect_left(between, True, key=lambda n: error(n) <= target), ""
 
 
 @dataclass(frozen=True)
@@ -118,7 +99,7 @@ class Rival:
     @property
     def words(self) -> str:
         """Name and substeps."""
-        return f"{self.name} with {self.substeps} substep{'s' if self.substeps != 1 else ''}"
+        return f"{self.name} with {_substeps(self.substeps)}"
 
 
 @dataclass(frozen=True)
@@ -154,9 +135,8 @@ class OneStep:
         Maps that do not run as machine code are not compared, nor costs that were not measured.
         """
         known = [rival for rival in self.rivals if math.isfinite(rival.cost)]
-        if self.note or math.isnan(self.cost) or not known:
-            return None
-        return min(known, key=lambda rival: rival.cost)
+        is_compared = not self.note and math.isfinite(self.cost)
+        return min(known, key=attrgetter("cost"), default=None) if is_compared else None
 
     @property
     def relative_cost(self) -> float:
@@ -191,7 +171,7 @@ class OneStepTable:
 
         Models of unknown cost come last; where none is below the target, the least error counts.
         """
-        best = min(self.models, key=lambda row: row.error)
+        best = min(self.models, key=attrgetter("error"))
         below = [row for row in self.models if row.error <= target] or [best]
         return min(below, key=lambda row: (math.isnan(row.cost), row.cost, row.error))
 
@@ -219,41 +199,39 @@ class OneStepTable:
         rounding
             Error below which methods need not come.
         """
-        words = f"{model.name} errs by {model.error:.1e} one step ahead."
         below = "this error" if model.error > rounding else "an error at rounding"
         rival, ratio = model.cheapest_rival, model.relative_cost
         if rival is not None:
             cost = f"{two_digits(ratio)} times the cost"
             cost = "about the same cost" if 1 / ALIKE < ratio < ALIKE else cost
-            return (
-                f"{words} The cheapest classical method with {below} is {rival.words}, at {cost}."
-            )
-        if model.note or math.isnan(model.cost):
-            return f"{words} Its cost is not compared: {model.note or 'not measured in time'}."
-        if any(rival.substeps for rival in model.rivals):
-            return f"{words} No cost of a classical method with {below} was measured in time."
-        return f"{words} No classical method of the table reaches {below}."
+            verdict = f"The cheapest classical method with {below} is {rival.words}, at {cost}"
+        elif model.note or math.isnan(model.cost):
+            verdict = f"Its cost is not compared: {model.note or 'not measured in time'}"
+        elif any(rival.substeps for rival in model.rivals):
+            verdict = f"No cost of a classical method with {below} was measured in time"
+        else:
+            verdict = f"No classical method of the table reaches {below}"
+        return f"{model.name} errs by {model.error:.1e} one step ahead. {verdict}."
 
-    @property
-    def _cells(self) -> list[tuple[str, ...]]:
+    def __str__(self) -> str:
         first = self.models[0] if self.models and self.methods else None
         rivals = {rival.name: rival for rival in first.rivals} if first else {}
         header = [f"as accurate as {first.name}", "cost then"] if first else []
-        cells: list[tuple[str, ...]] = [("one step ahead", "error", "cost", *header, "")]
+        cells = [["one step ahead", "error", "cost", *header, ""]]
         for row in self.rows:
-            rival = rivals.get(row.name)
-            then = _equal_error(rival) if first else ()
+            rival, then = rivals.get(row.name), ["", ""]
+            if rival is not None:
+                then = ["not reached", ""]
+                if rival.substeps is not None:
+                    then = [_substeps(rival.substeps), _cost(rival.cost)]
             note = "; ".join(filter(None, [row.note, rival.reason if rival else ""]))
-            cells.append((row.name, f"{row.error:.1e}", _cost(row.cost), *then, note))
-        return cells
-
-    def __str__(self) -> str:
-        columns = list(zip(*self._cells, strict=True))
-        widths = [max(map(len, column)) for column in columns]
+            numbers = [f"{row.error:.1e}", _cost(row.cost), *(then if first else ())]
+            cells.append([row.name, *numbers, note])
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = []
-        for name, *numbers, note in self._cells:
-            aligned = (f"{n:>{w}}" for n, w in zip(numbers, widths[1:-1], strict=True))
-            lines.append("  ".join([f"{name:<{widths[0]}}", *aligned, note]).rstrip())
+        for name, *numbers, note in cells:
+            aligned = map(str.rjust, numbers, widths[1:-1])
+            lines.append("  ".join([name.ljust(widths[0]), *aligned, note]).rstrip())
         return "\n".join([*lines, *self.sentences])
 
     @property
@@ -343,8 +321,6 @@ def applicable_methods(
     InputError
         If one that is given does not apply.
     """
-    from vpintegrator.maps import find_method  # loads scipy.integrate, which is slow
-
     chosen: dict[str, ClassicalMethod] = {}
     for each in METHODS if methods is None else methods:
         method = find_method(each) if isinstance(each, str) else each
@@ -403,19 +379,19 @@ class MethodStep:
     is_rival: bool = True
 
 
-def images_of(map: Map, states: np.ndarray, count: int) -> np.ndarray:
-    """Return the states after ``count`` steps of a map, (n, dim), without those before.
+def images_of(map: Map, windows: np.ndarray, count: int) -> np.ndarray:
+    """Return the states (n, dim) so many steps of a map after windows, without those before.
 
     Parameters
     ----------
     map
-        A map of single states.
-    states
-        (n, dim).
+        A map.
+    windows
+        (n, window, dim).
     count
         Number of steps.
     """
-    for part in map.advance(states[:, None], count, chunk=64):  # (n, 64, dim): fewer cost more
+    for part in map.advance(windows, count, chunk=64):  # (n, 64, dim): fewer cost more
         check_time()
         last = part[:, -1]
     return last
@@ -446,20 +422,21 @@ def measure_steps(
         for method in methods:
             errors[method.name](1)
             known.append(method)
-    results: dict[tuple[str, str], Search] = {}
+    searches: dict[tuple[str, str], tuple[int | None, str]] = {}
     runs = {model.name: model.run for model in models if model.run is not None}
     with until(end):
         for method in known:
             for model in models if method.is_rival else ():
-                result = Search(None, math.inf, "not found in time")
+                searches[model.name, method.name] = None, "not found in time"
                 with suppress(TimeIsUp):
-                    target = max(model.error, rounding)
-                    result = fewest_substeps(errors[method.name], target)
-                results[model.name, method.name] = result
+                    searches[model.name, method.name] = fewest_substeps(
+                        errors[method.name], max(model.error, rounding)
+                    )
             if method.run is not None:
-                found = [results[key].substeps for key in results if key[1] == method.name]
+                found = [n for (_, name), (n, _) in searches.items() if name == method.name]
                 for count in {1, *filter(None, found)}:
-                    runs[_key(method.name, count)] = partial(_whole_steps, method.run, count)
+                    run = partial(_whole_steps, method.run, count)
+                    runs[f"{method.name} {count}"] = run
         costs = seconds_per_step(runs)
 
     def row_of(step: ModelStep | MethodStep, cost: float, error: float, **others: Any) -> OneStep:
@@ -467,37 +444,27 @@ def measure_steps(
         note = step.note or ("not measured in time" if late else "")
         return OneStep(step.name, error=error, cost=cost, note=note, **others)
 
+    def cost_of(name: str, substeps: int | None) -> float:
+        return costs.get(f"{name} {substeps}", math.nan)
+
     rows = []
     for model in models:
         rivals = []
         for method in filter(attrgetter("is_rival"), known):
-            substeps, _, reason = results[model.name, method.name]
-            cost = costs.get(_key(method.name, substeps or 0), math.nan)
-            rivals.append(Rival(method.name, substeps, cost, reason))
+            substeps, reason = searches[model.name, method.name]
+            rivals.append(Rival(method.name, substeps, cost_of(method.name, substeps), reason))
         cost = costs.get(model.name, math.nan) / model.prediction_window
         rows.append(row_of(model, cost, model.error, kind="model", rivals=tuple(rivals)))
-    others = [
-        row_of(m, costs.get(_key(m.name, 1), math.nan), errors[m.name](1), kind="classical")
-        for m in known
-    ]
-    return OneStepTable((*rows, *sorted(others, key=lambda row: row.error)))
-
-
-def _key(name: str, substeps: int) -> str:
-    return f"{name} {substeps}"
+    others = [row_of(m, cost_of(m.name, 1), errors[m.name](1), kind="classical") for m in known]
+    return OneStepTable((*rows, *sorted(others, key=attrgetter("error"))))
 
 
 def _whole_steps(run: Callable[[int, int], object], substeps: int, count: int) -> None:
     run(count * substeps, substeps)
 
 
-def _equal_error(rival: Rival | None) -> tuple[str, str]:
-    """Return cells: the substeps of a method, and its cost then."""
-    if rival is None:
-        return "", ""
-    if rival.substeps is None:
-        return "not reached", ""
-    return f"{rival.substeps} substep{'s' if rival.substeps > 1 else ''}", _cost(rival.cost)
+def _substeps(count: int | None) -> str:
+    return f"{count} substep{'s' if count != 1 else ''}"
 
 
 def _cost(seconds: float) -> str:
@@ -514,7 +481,8 @@ def two_digits(number: float) -> str:
 
 def _known(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that JSON can hold: no number that is not finite, and no empty text."""
-    rivals = [_known(rival) for rival in row.get("rivals", ())]
-    values = {k: v for k, v in row.items() if isinstance(v, str | int | float) and v != ""}
-    values = {k: v for k, v in values.items() if isinstance(v, str) or math.isfinite(v)}
-    return values | ({"rivals": rivals} if rivals else {})
+    values = dict(row)
+    if "rivals" in values:
+        values["rivals"] = [*map(_known, values["rivals"])]
+    unknown = ("", None, (), math.inf)
+    return {k: v for k, v in values.items() if v not in unknown and v == v}  # nor nan

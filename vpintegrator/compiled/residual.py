@@ -11,7 +11,6 @@ import numpy as np
 
 from vpintegrator.compiled.library import REALS, Compilation, aligned, in_threads, parts_of, pointer
 from vpintegrator.compiled.source import write_adjoint_source
-from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 from vpintegrator.compiled.tracing import trace, trained_numbers
 from vpintegrator.compiled.verification import verify_residual
 
@@ -106,26 +105,6 @@ class CompiledResidual:
         sizes = 2, len(self._trained)
         squares, total = self._summed("gradient", vector, windows, targets, *sizes)
         return squares, total.astype(self.dtype)
-
-    def normal_equations(
-        self,
-        vector: np.ndarray,
-        windows: np.ndarray,
-        targets: np.ndarray,
-        matrix: SymmetricMatrix | None = None,
-    ) -> tuple[SymmetricMatrix, np.ndarray]:
-        """Return :math:`J^T J` (parameter, parameter) and :math:`J^T r`.
-
-        The former is in ``matrix``, if one is given.
-        """
-        if matrix is None:
-            matrix = SymmetricMatrix(len(self._trained), self.dtype, self.threads)
-        else:
-            matrix.clear()
-        gradient = np.zeros(len(self._trained), self.dtype)
-        for jacobian, residuals in self.jacobians(vector, windows, targets):
-            matrix.add(jacobian, residuals, gradient)
-        return matrix, gradient
 
     def jacobian(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray

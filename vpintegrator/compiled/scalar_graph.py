@@ -142,7 +142,8 @@ class ScalarGraph:
         if number is None:
             values = [] if node[0] in LEAVES else [self._values[a] for a in node[1:]]
             if values and None not in values:
-                return self.constant(_folded(_VALUES[node[0]], *values))
+                with np.errstate(all="ignore"):  # infinite or NaN where it is so at run time
+                    return self.constant(_VALUES[node[0]](*map(np.float64, values)))
             number = len(self.nodes)
             if number == self.limit:
                 raise too_large(self.limit)
@@ -329,12 +330,6 @@ class ScalarGraph:
 def too_large(limit: int) -> NotCompilable:
     """Return the error for a model with more operations than the limit."""
     return NotCompilable(f"it needs more than {limit:,} operations on numbers")
-
-
-def _folded(function: Callable[..., Any], *values: float) -> float:
-    """Return a function of constants, infinite or NaN where it is so at run time."""
-    with np.errstate(all="ignore"):
-        return float(function(*map(np.float64, values)))
 
 
 def adjoints(

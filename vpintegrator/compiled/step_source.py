@@ -1,7 +1,7 @@
 """C++ of a step of classical methods, for one trajectory in each vector lane.
 
 The formulas of the vector field, of its Jacobian matrix, or of the parts that a splitting moves,
-become functions (:class:`FormulaGraph`), which the step calls. Several blocks of
+become functions, which the step calls. Several blocks of
 trajectories take each step side by side. Short formulas are inlined and their operations
 interleaved, so that the processor need not wait for results. Long formulas are functions that run
 for all blocks in turn, so that each is read from memory once.
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -36,88 +37,6 @@ from vpintegrator.maps.splitting import Splitting, moves_of
 MOST_OPERATIONS = 500_000
 _PLAIN = 16  # whole numbers up to which are part of the code
 _LARGEST_MULTIPLIED = 32  # exponents up to which powers are products
-
-
-class FormulaGraph:
-    """A graph to which formulas of some variables are added.
-
-    Parameters
-    ----------
-    symbols
-        The variables, inputs of the graph in this order.
-
-    Attributes
-    ----------
-    graph
-        The graph.
-    parameters
-        The values of its parameters.
-    """
-
-    def __init__(self, symbols: Sequence[Symbol]) -> None:
-        self.graph = ScalarGraph(MOST_OPERATIONS)
-        self.parameters: list[float] = []
-        self._known: dict[float, int] = {}
-        self._inputs = {symbol: self.graph.input(i) for i, symbol in enumerate(symbols)}
-
-    def add(self, values: Sequence[Value]) -> list[int]:
-        """Return the nodes of some formulas.
-
-        Raises
-        ------
-        NotCompilable
-            If they are too long, or hold a function that is not known.
-        """
-        return fold(values, self._inputs, self)
-
-    # the graph as a meaning of formulas
-
-    def number(self, value: Number) -> int:
-        """Return the node of a number."""
-        if value == 0 or (isinstance(value, int) and size(value) <= _PLAIN):
-            return self.graph.constant(float(value))
-        if value < 0:
-            return self.graph.negative(self.number(-value))
-        number = float(value)
-        if number not in self._known:
-            self._known[number] = self.graph.parameter(len(self.parameters))
-            self.parameters.append(number)
-        return self._known[number]
-
-    def sum(self, constant: Number, terms: list[tuple[int, Number]]) -> int:
-        """Return the node of a sum; a factor that all terms have is taken out."""
-        graph, common = self.graph, size(terms[0][1])
-        if constant or any(size(c) != common for _, c in terms):
-            common = 1
-        total = self.number(constant)
-        for term, c in terms:
-            part = graph.mul(self.number(1 if size(c) == common else size(c)), term)
-            total = (graph.sub if c < 0 else graph.add)(total, part)
-        return graph.mul(self.number(common), total)
-
-    def product(self, factors: list[tuple[int, Number]]) -> int:
-        """Return the node of a product; formulas that divide by the same share the division."""
-        graph = self.graph
-        product = one = graph.constant(1.0)
-        for base, e in factors:
-            power = self._raised(base, size(e))
-            product = graph.mul(product, power if e > 0 else graph.div(one, power))
-        return product
-
-    def call(self, function: Function, *arguments: int) -> int:
-        """Return the node of a function."""
-        if function.machine is None:
-            raise NotCompilable(f"there is no machine code for {function.name}")
-        return function.machine(self.graph, *arguments)
-
-    def _raised(self, base: int, exponent: Number) -> int:
-        """Return a positive power: by squares and a root where that is possible."""
-        graph, whole = self.graph, int(exponent)
-        rest = exponent - whole
-        if whole > _LARGEST_MULTIPLIED or rest not in (0, Fraction(1, 2)):
-            return graph.power(base, self.number(exponent))
-        power = graph.power(base, graph.constant(whole))
-        return graph.mul(power, graph.apply("sqrt", base)) if rest else power
 
 
 _SHORT = 600  # operations of a step that is written out as a whole
@@ -188,7 +107,7 @@ def obstacle(method: ClassicalMethod, system: System) -> str:
     """
     if isinstance(method, AdaptiveMethod):
         return "SciPy's solver chooses its steps"
-    if not isinstance(method, ExplicitRungeKutta | Splitting | Boris | GaussLegendre):
+    if not isinstance(method, tuple(_WRITERS)):
         return "the method is written in Python"
     if not system.has_formulas:
         return "the system is a function of Python, without formulas"
@@ -210,14 +129,8 @@ def write_step_source(method: ClassicalMethod, system: System) -> StepSource:
     """
     if reason := obstacle(method, system):
         raise NotCompilable(reason)
-    if isinstance(method, ExplicitRungeKutta):
-        return _runge_kutta(method, system)
-    if isinstance(method, Boris):
-        return _boris(system)
-    if isinstance(method, GaussLegendre):
-        return _gauss_legendre(method, system)
-    assert isinstance(method, Splitting)
-    return _splitting(method, system)
+    write = next(write for kind, write in _WRITERS.items() if isinstance(method, kind))
+    return write(method, system)
 
 
 def _runge_kutta(method: ExplicitRungeKutta, system: System) -> StepSource:
@@ -254,7 +167,7 @@ def _splitting(method: Splitting, system: System) -> StepSource:
     return step.source()
 
 
-def _boris(system: System) -> StepSource:
+def _boris(method: Boris, system: System) -> StepSource:
     dim, equations = system.dim, system.equations
     positions, velocities = equations.halves
     algebra, half, time = equations.algebra, len(positions), range(system.phase_dim, dim)
@@ -307,6 +220,14 @@ def _gauss_legendre(method: GaussLegendre, system: System) -> StepSource:
     return replace(step.source(), operations=15 * round_)
 
 
+_WRITERS: dict[type, Callable[[Any, System], StepSource]] = {
+    ExplicitRungeKutta: _runge_kutta,
+    Splitting: _splitting,
+    Boris: _boris,
+    GaussLegendre: _gauss_legendre,
+}
+
+
 def _multiples(weights: Sequence[float]) -> Callable[[float], np.ndarray]:
     return lambda step: step * np.array(weights)
 
@@ -318,7 +239,7 @@ def _body(lines: Sequence[str]) -> str:
 
 
 class _Step:
-    """C++ of a step that is being written.
+    """C++ of a step that is being written, from the graph of the formulas that it evaluates.
 
     Parameters
     ----------
@@ -333,8 +254,8 @@ class _Step:
 
     Attributes
     ----------
-    formulas
-        Graph of the formulas of the state.
+    graph, parameters
+        Graph of the formulas, and the values of its parameters.
     functions
         The functions so far.
     """
@@ -349,17 +270,27 @@ class _Step:
         entries: int = 0,
         symbols: Sequence[Symbol] = (),
     ) -> None:
+        self.graph, self.body = ScalarGraph(MOST_OPERATIONS), body
         symbols = symbols or system.equations.symbols
-        self.formulas, self._inputs = FormulaGraph(symbols), len(symbols)
-        self.body = body
+        self._inputs = {symbol: self.graph.input(i) for i, symbol in enumerate(symbols)}
         self._system, self._coefficients = system, coefficients
         self._stages, self._entries = stages, entries
         self.functions: list[_Function] = []
+        self.parameters: list[float] = []
+        self._known: dict[float, int] = {}
 
     def add(self, head: str, values: Mapping[int, Value], statement: str, calls: int = 1) -> None:
-        """Add a function of formulas, by place, see :class:`_Function`."""
-        nodes = dict(zip(values, self.formulas.add([*values.values()]), strict=True))
-        self.functions.append(_Function(head, nodes, statement, calls))
+        """Add a function of formulas, by place, see :class:`_Function`.
+
+        Raises
+        ------
+        NotCompilable
+            If the formulas are too long, or hold a function that is not known.
+        """
+        nodes = fold([*values.values()], self._inputs, self)
+        self.functions.append(
+            _Function(head, dict(zip(values, nodes, strict=True)), statement, calls)
+        )
 
     def add_rates(self, calls: int = 1) -> None:
         """Add the function that keeps the rates of a stage."""
@@ -368,19 +299,19 @@ class _Step:
 
     def work(self, k: int) -> int:
         """Return the number of operations of a function."""
-        graph, nodes = self.formulas.graph, [*self.functions[k].nodes.values()]
+        graph, nodes = self.graph, [*self.functions[k].nodes.values()]
         return len(graph.needed(nodes, lambda n: not graph.varies[n])) + len(nodes)
 
     def source(self, more: int = 0) -> StepSource:
         """Return the source, of ``more`` operations than those of the functions."""
-        graph, dim = self.formulas.graph, self._system.dim
-        given = {graph.input(i): i for i in range(self._inputs)}
+        graph, dim = self.graph, self._system.dim
+        given = {n: i for i, n in enumerate(self._inputs.values())}
         operations = more + sum(self.work(k) * f.calls for k, f in enumerate(self.functions))
         short = operations <= _SHORT
         constants: dict[int, int] = {}
         programs = [
             (InlineProgram if short else Program)(
-                graph, [*f.nodes.values()], given, constants, slots=self._inputs, name=f"part_{k}"
+                graph, [*f.nodes.values()], given, constants, slots=len(given), name=f"part_{k}"
             )
             for k, f in enumerate(self.functions)
         ]
@@ -409,9 +340,56 @@ class _Step:
         ]
         written = [part for program in programs for part in program.parts]
         units = translation_units(prelude("double", narrow=False), written, frame)
-        return StepSource(
-            units, self.formulas.parameters, len(constants), self._coefficients, operations
-        )
+        return StepSource(units, self.parameters, len(constants), self._coefficients, operations)
+
+    # the graph as a meaning of formulas
+
+    def number(self, value: Number) -> int:
+        """Return the node of a number."""
+        if value == 0 or (isinstance(value, int) and size(value) <= _PLAIN):
+            return self.graph.constant(float(value))
+        if value < 0:
+            return self.graph.negative(self.number(-value))
+        number = float(value)
+        if number not in self._known:
+            self._known[number] = self.graph.parameter(len(self.parameters))
+            self.parameters.append(number)
+        return self._known[number]
+
+    def sum(self, constant: Number, terms: list[tuple[int, Number]]) -> int:
+        """Return the node of a sum; a factor that all terms have is taken out."""
+        graph, common = self.graph, size(terms[0][1])
+        if constant or any(size(c) != common for _, c in terms):
+            common = 1
+        total = self.number(constant)
+        for term, c in terms:
+            part = graph.mul(self.number(1 if size(c) == common else size(c)), term)
+            total = (graph.sub if c < 0 else graph.add)(total, part)
+        return graph.mul(self.number(common), total)
+
+    def product(self, factors: list[tuple[int, Number]]) -> int:
+        """Return the node of a product; formulas that divide by the same share the division."""
+        graph = self.graph
+        product = one = graph.constant(1.0)
+        for base, e in factors:
+            power = self._raised(base, size(e))
+            product = graph.mul(product, power if e > 0 else graph.div(one, power))
+        return product
+
+    def call(self, function: Function, *arguments: int) -> int:
+        """Return the node of a function."""
+        if function.machine is None:
+            raise NotCompilable(f"there is no machine code for {function.name}")
+        return function.machine(self.graph, *arguments)
+
+    def _raised(self, base: int, exponent: Number) -> int:
+        """Return a positive power: by squares and a root where that is possible."""
+        graph, whole = self.graph, int(exponent)
+        rest = exponent - whole
+        if whole > _LARGEST_MULTIPLIED or rest not in (0, Fraction(1, 2)):
+            return graph.power(base, self.number(exponent))
+        power = graph.power(base, graph.constant(whole))
+        return graph.mul(power, graph.apply("sqrt", base)) if rest else power
 
 
 def _written(function: _Function, program: Program) -> str:

@@ -153,13 +153,8 @@ def named_tensor(model: Model, name: str) -> torch.Tensor:
 
 def trained_numbers(model: Model) -> np.ndarray:
     """Return indices of the trained numbers among all parameters of a model."""
-    found: list[int] = []
-    first = 0
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            found += range(first, first + parameter.numel())
-        first += parameter.numel()
-    return np.array(found, dtype=np.int64)
+    trained = [p.requires_grad for p in model.parameters() for _ in range(p.numel())]
+    return np.flatnonzero(trained)
 
 
 def _computed(model: Model) -> Iterator[tuple[str, torch.Tensor]]:
@@ -288,9 +283,8 @@ class _Follower(_PyTorchAlone):
             name = operation.overloadpacket.__name__
             if tensor.dtype == torch.bool:
                 # must be nodes of 0 and 1
-                fits = name in BOOLEAN and (
-                    name not in RESHAPING or all(a.dtype == torch.bool for a in known)
-                )
+                same = name not in RESHAPING or all(a.dtype == torch.bool for a in known)
+                fits = name in BOOLEAN and same
             else:
                 fits = tensor.dtype == self._dtype
             if not fits:

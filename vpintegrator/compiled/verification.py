@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -80,8 +80,8 @@ def verify_model(machine: Predictor, model: Model, windows: Any = None) -> None:
     near |= not near.any()
     floors = _HIDDEN * model.coordinates.state_scale.numpy()
     for k, floor in enumerate(floors):
-        numbers = _Numbers(*(each[near, :, k] for each in (found, expected, again)))
-        _compare(f"component {k + 1} of the states", numbers, floor)
+        numbers = (each[near, :, k] for each in (found, expected, again))
+        _compare(f"component {k + 1} of the states", *numbers, floor=floor)
 
 
 @np.errstate(all="ignore")
@@ -128,10 +128,10 @@ def verify_residual(machine: Any, model: Model) -> None:
             for each in (states, others)
         )
         floor = _HIDDEN * _size(product)
-        _compare("the residuals", _Numbers(residuals.T, expected, nudged), floor)
+        _compare("the residuals", residuals.T, expected, nudged, floor=floor)
         parts = zip(*(np.split(each, ends) for each in (product, slopes, again)), strict=True)
         for name, part in zip(trained, parts, strict=False):
-            _compare(f"derivatives by {name}", _Numbers(*part), floor)
+            _compare(f"derivatives by {name}", *part, floor=floor)
 
         # the rest must agree with these
         squares, gradient = machine.gradient(vector, windows, targets)
@@ -146,7 +146,7 @@ def verify_residual(machine: Any, model: Model) -> None:
             ("the gradient", gradient, half),
         ):
             right = np.asarray(right, now.dtype)
-            _compare(what, _Numbers(values, right, right), _size(half))
+            _compare(what, values, right, right, floor=_size(half))
 
 
 @contextmanager
@@ -218,21 +218,14 @@ def _size(values: np.ndarray) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
-class _Numbers(NamedTuple):
-    """Numbers found, those expected, and those expected after a change of last digits."""
-
-    found: np.ndarray
-    expected: np.ndarray
-    nudged: np.ndarray
-
-
-def _compare(what: str, numbers: _Numbers, floor: float) -> None:
+def _compare(
+    what: str, found: np.ndarray, expected: np.ndarray, nudged: np.ndarray, *, floor: float
+) -> None:
     """Refuse what differs from the numbers expected by more than rounding.
 
-    Half of the digits must agree, but for what a change of the last digits changes. Numbers count
-    as no smaller than ``floor``.
+    Half of the digits must agree, but for what a change of the last digits changes, ``nudged``.
+    Numbers count as no smaller than ``floor``.
     """
-    found, expected, nudged = numbers
     finite = np.isfinite(expected)
     size, rounding = max(_size(expected), floor), _AMPLIFIED * _size(nudged - expected)
     error = np.abs(found[finite] - expected[finite]).max(initial=0.0)

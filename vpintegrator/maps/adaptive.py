@@ -140,12 +140,9 @@ def _solve(
                 if solver.status == "running" and solver.step_size < 10 * np.spacing(abs(solver.t)):
                     return
                 interpolant = None
-            if solver.t == time:
-                y = solver.y
-            else:
-                if interpolant is None:
-                    interpolant = solver.dense_output()
-                y = interpolant(time)
+            if solver.t != time and interpolant is None:
+                interpolant = solver.dense_output()
+            y = solver.y if interpolant is None or solver.t == time else interpolant(time)
             if not np.isfinite(y).all():
                 return
             yield y.reshape(shape).T
@@ -153,27 +150,22 @@ def _solve(
         return  # not a number where an implicit solver factorises its matrix
 
 
-def _method(name: str, order: int, solver: str, source: str) -> AdaptiveMethod:
-    return AdaptiveMethod(
-        name=name,
+# order and source of each
+_SOLVERS = {
+    "RK45": (5, "Dormand and Prince, J. Comput. Appl. Math. 6 (1980) 19-26"),
+    "DOP853": (8, "Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, II.5"),
+    "Radau": (5, "Hairer and Wanner, Solving Ordinary Differential Equations II, IV.8"),
+    "LSODA": (12, "Petzold, SIAM J. Sci. Stat. Comput. 4 (1983) 136-148; order up to 12"),
+}
+
+ADAPTIVE = [
+    AdaptiveMethod(
+        name=solver.lower(),
         title=f"{solver} (rtol 1e-6)",
         order=order,
         solver=solver,
         source=f"SciPy's {solver} at rtol 1e-6, atol 1e-9 times a component's size, sampled at the "
         f"step: {source}",
     )
-
-
-RK45 = _method("rk45", 5, "RK45", "Dormand and Prince, J. Comput. Appl. Math. 6 (1980) 19-26")
-DOP853 = _method(
-    "dop853",
-    8,
-    "DOP853",
-    "Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, II.5",
-)
-RADAU = _method(
-    "radau", 5, "Radau", "Hairer and Wanner, Solving Ordinary Differential Equations II, IV.8"
-)
-LSODA = _method(
-    "lsoda", 12, "LSODA", "Petzold, SIAM J. Sci. Stat. Comput. 4 (1983) 136-148; order up to 12"
-)
+    for solver, (order, source) in _SOLVERS.items()
+]

@@ -40,46 +40,12 @@ class Boris(OneStepMethod):
     needs_formulas: ClassVar[bool] = True
 
     def check(self, system: System) -> None:
-        dim = system.phase_dim
-        if dim not in (4, 6):
+        if reason := _mismatch(system):
             raise InputError(
-                f"{self.name} needs a particle in the plane or in space, that is 2 or 3 positions "
-                f"and as many velocities, but {system.name} has {dim} components; take another "
-                "method, such as implicit-midpoint"
+                f"{self.name} needs a particle in the plane or in space, x' = v and v' = E(x) + "
+                f"v x B(x), but in {system.name} {reason}; take another method, such as "
+                "implicit-midpoint"
             )
-        half, names = dim // 2, system.components
-        e = system.equations
-        symbols = e.symbols
-        positions, velocities = e.halves
-        for i, k in zip(positions, velocities, strict=True):
-            if not vanishes(e.algebra.subtract(e.vector_field[i], symbols[k]), symbols):
-                raise InputError(
-                    f"{self.name} needs a particle, x' = v and v' = E(x) + v x B(x), but in "
-                    f"{system.name} the rate of {names[i]} is not {names[k]}; take another "
-                    "method, such as implicit-midpoint"
-                )
-        names = tuple(names[k] for k in velocities)
-        matrix = _velocity_matrix(system)
-        for i, j in np.ndindex(half, half):
-            slopes = e.algebra.gradient(matrix[i, j])
-            if not all(vanishes(slopes.get(symbols[k], 0), symbols) for k in velocities):
-                raise InputError(
-                    f"{self.name} needs a force that is linear in the velocity, v' = E(x) + "
-                    f"v x B(x), but in {system.name} the rate of {names[i]} is not linear "
-                    f"in {names[j]}; take another method, such as implicit-midpoint"
-                )
-            if j <= i and not vanishes(e.algebra.add(matrix[i, j], matrix[j, i]), symbols):
-                problem = (
-                    f"the rate of {names[i]} depends on {names[i]} itself"
-                    if i == j
-                    else f"{names[i]} and {names[j]} act on each other's rates with "
-                    "coefficients that are not opposite"
-                )
-                raise InputError(
-                    f"{self.name} needs a magnetic force v x B(x), at right angles to the "
-                    f"velocity, but in {system.name} {problem}; take another method, such as "
-                    "implicit-midpoint"
-                )
 
     def _is_symplectic(self, system: System) -> bool:
         return system.is_hamiltonian  # a field x' = v is Hamiltonian only without a magnetic field
@@ -137,6 +103,28 @@ class Boris(OneStepMethod):
         result[velocities] += d_velocity
         result[positions] += step * identity[velocities] + (step / 2) * d_velocity
         return np.ascontiguousarray(result.transpose(2, 0, 1))
+
+
+def _mismatch(system: System) -> str:
+    """Return what makes a system no particle in electric and magnetic fields, or nothing."""
+    e, dim = system.equations, system.phase_dim
+    if dim not in (4, 6):
+        return f"there are {dim} components"
+    names, symbols, algebra = system.components, e.symbols, e.algebra
+    positions, velocities = e.halves
+    for i, k in zip(positions, velocities, strict=True):
+        if not vanishes(algebra.subtract(e.vector_field[i], symbols[k]), symbols):
+            return f"the rate of {names[i]} is not {names[k]}"
+    names, matrix = tuple(names[k] for k in velocities), _velocity_matrix(system)
+    for i, j in matrix:
+        slopes = algebra.gradient(matrix[i, j])
+        if not all(vanishes(slopes.get(symbols[k], 0), symbols) for k in velocities):
+            return f"the rate of {names[i]} is not linear in {names[j]}"
+        if j <= i and not vanishes(algebra.add(matrix[i, j], matrix[j, i]), symbols):
+            if i == j:
+                return f"the rate of {names[i]} depends on {names[i]} itself"
+            return f"{names[i]} and {names[j]} act on each other with factors not opposite"
+    return ""
 
 
 def kick(velocity: Any, electric: Any, magnetic: Any, step: Any) -> Any:

@@ -63,17 +63,12 @@ class ExplicitRungeKutta(OneStepMethod):
         # lists and other sequences are welcome, but a method is compared and hashed
         object.__setattr__(self, "stages", stages)
         object.__setattr__(self, "weights", weights)
-        if len(weights) != len(stages) + 1:
+        if [*map(len, stages)] != [*range(1, len(weights))]:
             raise InputError(
-                f"{self.name}: {len(weights)} weights, but {len(stages) + 1} stages (the first has "
-                f"no row in 'stages', the others have {len(stages)})"
+                f"{self.name}: an explicit method of {len(weights)} weights has rows of 1 to "
+                f"{len(weights) - 1} entries in 'stages', for each stage but the first, not of "
+                f"{[*map(len, stages)]}"
             )
-        for number, row in enumerate(stages, start=2):
-            if len(row) != number - 1:
-                raise InputError(
-                    f"{self.name}: the row of stage {number} has {len(row)} entries, but an "
-                    f"explicit method has {number - 1} there, one for each stage before it"
-                )
         if not all(math.isfinite(x) for row in (*stages, weights) for x in row):
             raise InputError(f"{self.name}: an entry of the tableau is not a finite number")
         if not math.isclose(sum(weights), 1.0, rel_tol=1e-12):

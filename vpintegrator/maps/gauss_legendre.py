@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal, final
 
@@ -124,13 +124,11 @@ IMPLICIT_MIDPOINT = GaussLegendre(
     matrix=((1 / 2,),),
     weights=(1.0,),
 )
-GAUSS_LEGENDRE_2 = GaussLegendre(
+GAUSS_LEGENDRE_2 = replace(
+    IMPLICIT_MIDPOINT,
     name="gauss-legendre-2",
     title="Gauss–Legendre 2",
-    order=2,
     source=f"{_SOURCE}; one stage, the implicit midpoint rule",
-    matrix=((1 / 2,),),
-    weights=(1.0,),
 )
 GAUSS_LEGENDRE_4 = GaussLegendre(
     name="gauss-legendre-4",

@@ -5,21 +5,13 @@ A method of a family that is there is an entry in its module; a new family is a 
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from numbers import Real
 
-from vpintegrator.arguments import of_kind
+from vpintegrator.arguments import is_number, of_kind, shown
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.maps import (
-    adaptive,
-    boris,
-    explicit,
-    gauss_legendre,
-    splitting,
-)
+from vpintegrator.maps import adaptive, boris, explicit, gauss_legendre, splitting
 from vpintegrator.maps.base import ClassicalMap, ClassicalMethod
 from vpintegrator.maps.map import ExactMap
 from vpintegrator.maps.period import PeriodMap, period_flow_of
@@ -137,28 +129,19 @@ def classical(
     if method == "exact":
         return ExactMap(system)
     if period_flow_of(system) is not None:
-        plain, steps = _steps_in_period(method)
-        return PeriodMap(plain, system, steps)
+        if isinstance(method, ClassicalMethod):
+            return PeriodMap(method, system)
+        plain, at, count = method.partition("@")
+        steps = int(count) if count.isdecimal() else 0
+        if at and not 1 <= steps <= 1_000_000:
+            raise InputError(f"{method}: give the number of steps in a period behind @, as rk4@64")
+        return PeriodMap(find_method(plain), system, steps if at else None)
     if not isinstance(method, ClassicalMethod):
         method = find_method(method)
     step = system.defaults.get("step") if step is None else step
     if step is None:
         method.require(system)
         raise InputError(f"{system.name} suggests no step; give step")
-    of_kind("step", step, Real, "a number")
-    if not (math.isfinite(step) and step != 0):
-        raise InputError(f"step = {step!r} must be a finite number other than zero")
+    if not is_number(step) or step == 0:
+        raise InputError(f"step = {shown(step)} must be a finite number other than zero")
     return ClassicalMap(method, system, step)
-
-
-def _steps_in_period(method: str | ClassicalMethod) -> tuple[ClassicalMethod, int | None]:
-    """Return the method and the number of steps in a period of a name such as ``rk4@64``."""
-    if isinstance(method, ClassicalMethod):
-        return method, None
-    plain, at, count = method.partition("@")
-    found = find_method(plain)
-    if not at:
-        return found, None
-    if not count.isdecimal() or not 1 <= int(count) <= 1_000_000:
-        raise InputError(f"{method}: give the number of steps in a period behind @, as in rk4@64")
-    return found, int(count)

@@ -17,6 +17,7 @@ from vpintegrator.compiled.one_step import (
     OneStepTable,
     applicable_methods,
     compiling,
+    images_of,
     measure_steps,
 )
 from vpintegrator.compiled.timing import repeat_states
@@ -96,7 +97,7 @@ def _model_step(
     value = error(map.map(windows)[:, map.window - new])
     if not isinstance(map, Machine):
         return ModelStep(
-            name, value, lambda count: _last(map, batch, count * new), new, "in PyTorch"
+            name, value, lambda count: images_of(map, batch, count * new), new, "in PyTorch"
         )
     machine: Any = machine_code(map.original, batch)  # that for many trajectories
     return ModelStep(name, value, partial(machine.predict, batch.astype(machine.dtype)), new)
@@ -115,16 +116,9 @@ def _method_step(
         return map.at_step(map.step / substeps) if isinstance(map, CompiledMethod) else map
 
     def error_of(substeps: int) -> float:
-        return error(_last(at(substeps), windows, substeps if is_rival else 1))
+        return error(images_of(at(substeps), windows, substeps if is_rival else 1))
 
     def run(count: int, substeps: int) -> None:
-        _last(at(substeps), batch, count * new)
+        images_of(at(substeps), batch, count * new)
 
     return MethodStep(name, error_of, run, note, is_rival)
-
-
-def _last(map: Map, windows: np.ndarray, steps: int) -> np.ndarray:
-    """Return the states (n, dim) so many steps after windows."""
-    for states in map.advance(windows, steps, chunk=64):  # (n, 64, dim): fewer cost more
-        last = states[:, -1]
-    return last

@@ -122,7 +122,7 @@ class _Case:
             map, note, every = machine, "", 1
 
         def images(states: np.ndarray, count: int, substeps: int) -> np.ndarray:
-            return steps.images_of(map.at_step(dataset.step / substeps), states, count)
+            return steps.images_of(map.at_step(dataset.step / substeps), states[:, None], count)
 
         def error(substeps: int) -> float:
             wrong = images(self.first[::every], substeps, substeps) - self.images[::every]

@@ -78,4 +78,4 @@ class ClassicalMethods(Kind):
             core.set_step(data.dataset.step)
             return data.held_out_error(model)[0]
 
-        return fewest_substeps(error, target, MOST_SUBSTEPS).substeps
+        return fewest_substeps(error, target, MOST_SUBSTEPS)[0]
