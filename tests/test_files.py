@@ -21,7 +21,7 @@ def _names(folder: Path) -> list[str]:
 def test_a_file_that_appears_meanwhile_stays_and_the_new_one_is_kept(tmp_path):
     (tmp_path / "a-2.h5").write_text("also there")
     with (
-        pytest.raises(InputError, match=r"a\.h5 was made by somebody else.* now .*a-3\.h5"),
+        pytest.raises(InputError, match=r"a\.h5 was made by somebody else.* ours is now .*a-3\.h5"),
         replacing(tmp_path / "a.h5") as temporary,
     ):
         temporary.write_text("mine")

@@ -139,8 +139,3 @@ def test_numbers_that_are_no_states(number, plausible):
     ):
         with pytest.raises(InputError, match=r"initial .*(not finite|array of numbers|finite)"):
             use()
-
-
-def test_a_dataset_is_asked_for_by_its_name():
-    with pytest.raises(InputError, match="dataset must be a dataset or the path of its file"):
-        vp.train(vp.models.ResidualNetwork(dim=2), np.zeros((4, 5, 2)))

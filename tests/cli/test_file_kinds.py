@@ -28,8 +28,6 @@ FILES = {
     "table.csv": ("a file of arrays", "vp-import table.csv"),
     "other.h5": ("an HDF5 file of another program", "vp-import other.h5"),
     "other.safetensors": ("a safetensors file of another program", "vp-train"),
-    "step.c": ("a program made from a model", "the model file"),
-    "figure.png": ("a figure", "drawn from"),
 }
 # each command, and what it takes
 COMMANDS = {
@@ -71,8 +69,6 @@ def files(tmp_path_factory):
     (folder / "system.toml").write_text('state = ["q", "p"]\nhamiltonian = "p**2/2 + q**2/2"\n')
     (folder / "recipe.toml").write_text('system = "pendulum"\nstep = 0.1\n')
     (folder / "table.csv").write_text("t,q\n0,1\n1,2\n")
-    (folder / "step.c").write_text("void vp_step(const double *window, double *next);\n")
-    (folder / "figure.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     return folder
 
 

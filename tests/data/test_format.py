@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray
 
-from vpintegrator.data import generate, import_dataset
+from vpintegrator.data import generate
 
 ENGINES = [
     "h5netcdf",
@@ -45,15 +45,3 @@ def test_groups_and_root(dataset, engine):
         assert data.attrs["system_name"] == "rigid-body"
         assert "[vector_field]" in data.attrs["system"]
         assert json.loads(data.attrs["versions"])["numpy"] == np.__version__
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_missing_states_are_nan(engine, tmp_path):
-    states = np.ones((6, 5, 1))
-    states[0, 3:] = np.nan
-    dataset = import_dataset(states, tmp_path / "a.h5", step=1.0)
-    missing = 0
-    for group in dataset.shapes:
-        with xarray.open_dataset(dataset.path, group=group, engine=engine) as data:
-            missing += int(data.state.isnull().sum())
-    assert missing == 2

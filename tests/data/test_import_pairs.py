@@ -1,10 +1,8 @@
 """Pairs of states before and after a map: files, lost particles, structure."""
 
-import h5py
 import numpy as np
 import pandas
 import pytest
-import scipy.io
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,25 +47,17 @@ def test_arrays_become_trajectories_of_two_states(tmp_path):
 def test_sources_of_both(tmp_path):
     arrays = {"first": BEFORE, "second": AFTER}
     np.savez(tmp_path / "a.npz", **arrays)
-    scipy.io.savemat(tmp_path / "a.mat", arrays)
-    with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        file["run/first"], file["run/second"] = BEFORE, AFTER
     together = table([f"{n}_in" for n in NAMES] + [f"{n}_out" for n in NAMES], BEFORE, AFTER)
     together.insert(0, "id", np.arange(40))
     together.to_csv(tmp_path / "a.csv")
-    np.save(tmp_path / "in.npy", BEFORE)
-    np.save(tmp_path / "out.npy", AFTER)
     table(NAMES, BEFORE).to_csv(tmp_path / "in.csv", index=False)
     table(NAMES[::-1], AFTER[:, ::-1]).to_csv(tmp_path / "out.csv", index=False)
     named = ("first", "second")
     for source, pairs in (
         (tmp_path / "a.npz", named),
-        (tmp_path / "a.mat", named),
-        (tmp_path / "a.hdf5", ("run/first", "run/second")),
         (arrays, named),
         (tmp_path / "a.csv", ("in", "out")),
         (together, ("_in", "_out")),
-        ((tmp_path / "in.npy", tmp_path / "out.npy"), True),
         ((tmp_path / "in.csv", tmp_path / "out.csv"), True),
     ):
         dataset = import_pairs(tmp_path, source, pairs, components=NAMES, overwrite=True)

@@ -34,14 +34,8 @@ KINDS = {
     "safetensors": FileKind(
         "a safetensors file of another program", "models of this package come from vp-train"
     ),
-    "exported": FileKind("a program made from a model", "give the model file itself"),
-    "figure": FileKind("a figure", "give the file that it was drawn from"),
 }
-_SUFFIXES = {
-    "arrays": (".csv", ".tsv", ".npz", ".npy", ".nc", ".mat", ".gz"),
-    "exported": (".c", ".h"),
-    "figure": (".png", ".pdf", ".svg"),
-}
+_ARRAY_SUFFIXES = (".csv", ".tsv", ".npz", ".npy", ".nc", ".mat", ".gz")
 _KEYS = {"recipe": rb"^\s*(system\s*=|\[system\])", "system": rb"^\s*(state|hamiltonian)\s*="}
 
 
@@ -67,12 +61,10 @@ def kind_of_plain(path: str | os.PathLike[str]) -> str | None:
     if path.suffix == ".toml":
         return next((kind for kind, key in _KEYS.items() if re.search(key, start, re.M)), None)
     try:
-        tensors = json.loads(header[:size])
-        found = kind_of_format(str(tensors.pop("__metadata__", {}).get("format", "")))
-        return found or ("safetensors" if tensors else None)
+        metadata = json.loads(header[:size]).get("__metadata__", {})
+        return kind_of_format(str(metadata.get("format", ""))) or "safetensors"
     except (ValueError, RecursionError, AttributeError):
-        suffix = path.suffix.lower()
-        return next((kind for kind, known in _SUFFIXES.items() if suffix in known), None)
+        return "arrays" if path.suffix.lower() in _ARRAY_SUFFIXES else None
 
 
 def refusal(path: str | os.PathLike[str], kind: str, expected: str) -> str:

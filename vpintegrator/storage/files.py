@@ -185,15 +185,14 @@ def disk_errors(path: str | os.PathLike[str], but: Path | None = None) -> Iterat
         yield
     except OSError as error:
         names = [os.fspath(name) for name in (path, but, Path(path).parent) if name is not None]
-        ours = error.filename is not None and str(error.filename) in names
-        if error.errno in _NO_ROOM and (ours or error.filename is None):
+        if error.filename is not None and str(error.filename) not in names:
+            raise
+        if error.errno in _NO_ROOM:
             text = "the disk is full; make room, or choose another disk"
             raise OSError(error.errno, text, os.fspath(path)) from None
-        if error.errno in _OF_THE_PATH and ours:
-            raise InputError(
-                f"cannot write {path}: {error.strerror}; choose another path"
-            ) from None
-        raise
+        if error.errno not in _OF_THE_PATH or error.filename is None:
+            raise
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another path") from None
 
 
 def safe_name(text: str, otherwise: str = "unnamed") -> str:
@@ -224,7 +223,4 @@ def _publish(temporary: Path, path: Path, overwrite: bool) -> None:
     names = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
     free = next(name for name in names if not os.path.lexists(name))
     temporary.replace(free)
-    raise InputError(
-        f"{path} was made by somebody else meanwhile and stays as it is; what was to be written "
-        f"there is now {free}"
-    )
+    raise InputError(f"{path} was made by somebody else meanwhile and stays; ours is now {free}")

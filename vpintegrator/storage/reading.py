@@ -353,9 +353,7 @@ def read_json(text: str, where: str, kind: type = dict) -> Any:
     """
     try:
         value = json.loads(text)
-    except RecursionError:
-        raise InputError(f"{where} is nested too deeply") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is not JSON: {printable(str(error))}") from None
     if not isinstance(value, kind):
         raise InputError(f"{where} must be {'a list' if kind is list else 'an object'} in JSON")

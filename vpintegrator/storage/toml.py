@@ -32,9 +32,7 @@ def read_toml(text: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source} is not valid TOML: a key has more than {_DOTS} dots")
     try:
         return tomllib.loads(text)
-    except RecursionError:
-        raise InputError(f"{source} is not valid TOML: nested too deeply") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{source} is not valid TOML: {error}") from None
 
 
