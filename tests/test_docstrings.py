@@ -1,16 +1,10 @@
-"""Examples in docstrings give what they say, and every public function and class has one.
+"""Examples in docstrings give what they say, and every public function and class has one."""
 
-No summary begins with a relative word.
-"""
-
-import ast
 import doctest
 import importlib
 import inspect
 import pkgutil
-import re
 from dataclasses import is_dataclass
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -65,16 +59,3 @@ def test_what_users_call_has_an_example(face):
     assert things
     lacking = [n for n, t in things.items() if needs_example(t) and ">>>" not in (t.__doc__ or "")]
     assert not lacking
-
-
-RELATIVE = re.compile(r"(Of|What|Those|Where|That|How|Which|As|For|To|From|With|By|When|One)\b")
-
-
-def test_summaries_name_their_subject():
-    """None begins with a relative word."""
-    found, kinds = [], (ast.Module, ast.ClassDef, ast.FunctionDef)
-    for path in Path(vp.__file__).parent.rglob("*.py"):
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        texts = (ast.get_docstring(node) for node in nodes if isinstance(node, kinds))
-        found += [f"{path.name}: {text}" for text in texts if text and RELATIVE.match(text)]
-    assert not found

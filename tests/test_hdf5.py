@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import resource
-import threading
 
-import h5py
 import numpy as np
 import pytest
 
@@ -41,20 +39,3 @@ def test_an_interruption_leaves_nothing(tmp_path):
         file["x"] = STATES
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
-
-
-def test_threads_write_at_the_same_time(tmp_path):
-    def write(k):
-        with create_hdf5(tmp_path / f"{k}.h5") as file:
-            file["x"] = STATES[k]
-
-    threads = [threading.Thread(target=write, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    with create_hdf5(tmp_path / "main.h5") as file:
-        file["x"] = STATES
-    for thread in threads:
-        thread.join()
-    for k in range(4):
-        with h5py.File(tmp_path / f"{k}.h5") as file:
-            np.testing.assert_array_equal(file["x"][...], STATES[k])

@@ -125,17 +125,3 @@ def test_no_public_function_shows_a_traceback(name, plausible, tmp_path, monkeyp
             if (seconds := time.perf_counter() - begin) > 5:  # a second on a machine at rest
                 wrong[f"{parameter.name} = {kind}"] = f"it takes {seconds:.1f} s"
     assert not wrong, "\n".join(f"{kind}: {error}" for kind, error in wrong.items())
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf, 1j])
-def test_numbers_that_are_no_states(number, plausible):
-    """Trajectories begin at finite real numbers."""
-    model, states = plausible["model"], np.full((2, 2), number)
-    for use in (
-        lambda: vp.rollout(model, states, 3),
-        lambda: vp.rollout(plausible["map"], states, 3),
-        lambda: vp.integrate("pendulum", "rk4", states, 0.1, 3),
-        lambda: vp.solve(plausible["system"], states, [0.0, 1.0]),
-    ):
-        with pytest.raises(InputError, match=r"initial .*(not finite|array of numbers|finite)"):
-            use()

@@ -87,14 +87,6 @@ def test_hessians_are_derivatives_of_gradients(name):
     assert_close(E.gradient(x, c), (E.gradients(x) * c[:, None]).sum(1), 1e-14)
 
 
-def test_gradients_have_size_one_in_the_units_of_the_states():
-    E = ElementaryHamiltonians(PENDULUM, 2)
-    x = sample(200, 2)
-    E.adapt(x)
-    sizes = E.gradients(x).square().sum(-1).mean(0).sqrt()
-    assert_close(sizes, torch.ones(5).double(), 1e-13)
-
-
 def test_terms_of_a_family_are_those_of_a_member():
     E = ElementaryHamiltonians(f"z[2]*({PENDULUM})", 2, parameters=1)
     E.set_units(torch.tensor([0.1, 0.2, 0.0]), torch.tensor([1.0, 2.0, 0.5]))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.data.dataset import Dataset, open_dataset
-from vpintegrator.data.generation.accuracy import invariant_changes, largest_changes
+from vpintegrator.data.generation.plan import invariant_changes, largest_changes
 from vpintegrator.data.variation import STEP
 
 _PART_BYTES = 1 << 24  # bytes of states that are read together

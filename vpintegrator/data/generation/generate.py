@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import folder_of
-from vpintegrator.data.generation.accuracy import known_steps, measure_accuracy
-from vpintegrator.data.generation.plan import ShardPlan
+from vpintegrator.data.generation.plan import ShardPlan, known_steps, measure_accuracy
 from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards, save
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split

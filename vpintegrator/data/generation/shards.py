@@ -23,8 +23,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.data.dataset_file import digests, folder_of, shard_name, write_dataset
-from vpintegrator.data.generation.accuracy import Accuracy, combine, measure_accuracy
-from vpintegrator.data.generation.plan import ShardPlan
+from vpintegrator.data.generation.plan import Accuracy, ShardPlan, combine, measure_accuracy
 from vpintegrator.dynamics.state_file import versions, write_states
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.files import disk_errors, locked
