@@ -270,7 +270,7 @@ def test_functions_of_rates_have_the_parity_of_their_degree():
     assert {tuple(e) for e in (chosen[:, :2].sum(1, keepdim=True) % 2).tolist()} == {(1,)}
 
 
-def test_rates_of_potentials_and_models():
+def test_rates_of_potentials():
     V = randomise(nn.BasisPotential(2, 3, parameters=2, vanishing=[0]), 0.5, 1)
     x = sample(5, 4) * torch.tensor([1.0, 1, 0, 1])
     assert V.gradient(x).shape == (5, 2) and not V.gradient(x).any()
@@ -278,13 +278,3 @@ def test_rates_of_potentials_and_models():
     assert V.gradient(x).all()
     D = torch.func.jacrev(V.gradient)(x[0])
     assert_close(D[:, :2], D[:, :2].mT, 1e-14)
-    given_ = {"dim": 2, "functions": "polynomial", "parameters": 2, "vanishing": [1]}
-    model = vp.models.VolumePreservingFeedForward(**given_)
-    model.set_parameter_normalisation(torch.tensor([[0.3, 0.4], [0.5, 0.2]]).double())
-    model.set_normalisation([0.1, 0.2], [1, 2])
-    randomise(model.core, 0.3, 1)
-    assert model.arguments["vanishing"] == [1] and model.parameter_shift.tolist() == [0.4, 0]
-    z = sample(5, 1, 2)
-    assert torch.equal(model.core(z, torch.tensor([0.7, 0.0])), z)
-    with pytest.raises(InputError, match="vanishing must name parameters"):
-        vp.models.VolumePreservingFeedForward(**given_ | {"vanishing": [2]})

@@ -87,12 +87,9 @@ class Split:
             found[1 if found[1] > found[2] else 2] -= 1
             found[0] += 1
         if found[0] < fewest:
-            what = {"trajectory": "trajectories", "time": "times"}[self.by]
-            needed = fewest * sum(f > 0 for f in fractions)
             raise InputError(
-                f"{total} {what} are too few for the groups {', '.join(GROUPS)}, which need "
-                f"{needed} or more; take more, other fractions, or split by the other of "
-                f"{' and '.join(_WAYS)}"
+                f"{total} parts by {self.by} are too few for the groups {', '.join(GROUPS)}; take "
+                f"more, other fractions, or split by the other of {' and '.join(_WAYS)}"
             )
         return tuple(found)
 

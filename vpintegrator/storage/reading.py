@@ -69,8 +69,7 @@ class StoredGroup:
     def attributes(self) -> dict[str, Any]:
         """All attributes, as h5py gives them."""
         with reading(self._where):
-            keys = list(self._group.attrs)
-        return {key: self._attribute(key) for key in keys}
+            return dict(self._group.attrs)
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
         """Return an attribute that must be a text."""
