@@ -379,15 +379,6 @@ def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
     return any(found.values()), symplectic
 
 
-def check_declared(equations: Equations, source: str) -> tuple[bool, bool]:
-    """Return the structure that measured states are said to have, which is believed."""
-    e = equations
-    if e.symplectic and e.divergence_free is False:
-        words = "the file says false, but symplectic maps preserve volume"
-        raise InputError(f"{source}, divergence_free: {words}")
-    return bool(e.divergence_free or e.symplectic), bool(e.symplectic)
-
-
 def _sum_claim(where: str, what: str, terms: np.ndarray, tolerance: Any) -> Claim:
     """Return the claim that terms (state, term) cancel; rounding is judged against their size."""
     return Claim(where, what, terms.sum(axis=1), 1 + np.abs(terms).sum(axis=1), tolerance)

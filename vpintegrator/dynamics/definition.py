@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from vpintegrator.dynamics.chart import read_chart
-from vpintegrator.dynamics.claims import TrialStates, check_claims, check_declared
+from vpintegrator.dynamics.claims import TrialStates, check_claims
 from vpintegrator.dynamics.expressions.algebra import TooLong
 from vpintegrator.dynamics.expressions.parsing import readable
 from vpintegrator.dynamics.plot import Plot, read_plot
@@ -141,7 +141,8 @@ def _checked(definition: Definition, trial: TrialStates) -> Definition:
     if equations.stages or equations.vector_field:
         divergence_free, is_canonical = check_claims(trial, source)
     else:
-        divergence_free, is_canonical = check_declared(equations, source)
+        is_canonical = bool(equations.symplectic)  # measured states are believed
+        divergence_free = is_canonical or bool(equations.divergence_free)
     chart = None
     if "chart" in equations.table:
         there = read_chart(trial, source)

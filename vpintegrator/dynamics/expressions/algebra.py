@@ -86,7 +86,7 @@ class Algebra:
         """Return the variables of a formula."""
         if not isinstance(value, Expression):
             return []
-        return [self.variables[bit] for bit in _bits(value.depends)]
+        return [symbol for symbol in self.variables if symbol.depends & value.depends]
 
     def _made(self, key: Any, make: Callable[[], Expression]) -> Expression:
         found = self._known.get(key)
@@ -143,13 +143,7 @@ class Algebra:
                     if collected[term] in (1, -1):
                         stack.append((term, collected.pop(term)))
         self.spend(work)
-        kept = tuple(
-            sorted(
-                ((term, c) for term, c in collected.items() if c != 0),
-                key=lambda entry: entry[0].number,
-            )
-        )
-        return self._sum(tidy(constant), kept)
+        return self._sum(tidy(constant), _ordered(collected))
 
     def _sum(self, constant: Number, terms: tuple[tuple[Expression, Number], ...]) -> Value:
         if not terms:
@@ -220,13 +214,7 @@ class Algebra:
         self.spend(work)
         if coefficient == 0:
             return 0
-        kept = tuple(
-            sorted(
-                ((base, tidy(e)) for base, e in collected.items() if e != 0),
-                key=lambda entry: entry[0].number,
-            )
-        )
-        return self.scale(coefficient, self._product(kept))
+        return self.scale(coefficient, self._product(_ordered(collected)))
 
     def _product(self, factors: tuple[tuple[Expression, Number], ...]) -> Value:
         if not factors:
@@ -353,10 +341,7 @@ def _leads_with_minus(value: Expression) -> bool:
     return isinstance(value, Sum) and bool(value.terms) and value.terms[0][1] < 0
 
 
-def _bits(mask: int) -> list[int]:
-    bits = []
-    while mask:
-        low = mask & -mask
-        bits.append(low.bit_length() - 1)
-        mask ^= low
-    return bits
+def _ordered(collected: Mapping[Expression, Number]) -> tuple[tuple[Expression, Number], ...]:
+    """Return nodes with their numbers that are not zero, in the order in which they were made."""
+    kept = [(node, tidy(number)) for node, number in collected.items() if number != 0]
+    return tuple(sorted(kept, key=lambda entry: entry[0].number))

@@ -25,6 +25,7 @@ from vpintegrator.dynamics.expressions.nodes import (
     below,
     fold,
     size,
+    tidy,
 )
 
 _HALF = Fraction(1, 2)
@@ -78,7 +79,7 @@ class PythonSource:
         return first if sign > 0 else self._named(f"-{first}")
 
     def _multiple(self, term: str, factor: Number) -> str:
-        return term if factor == 1 else self._named(f"{self.number(_plain(factor))}*{term}")
+        return term if factor == 1 else self._named(f"{self.number(tidy(factor))}*{term}")
 
     def product(self, factors: list[tuple[str, Number]]) -> str:
         """Return the name of a product of powers, with one division."""
@@ -128,10 +129,6 @@ class PythonSource:
             else:
                 found.append(f"{name} = {full}")
         return [*found, f"return [{', '.join(written(text)[0] for text in results)}]"]
-
-
-def _plain(value: Number) -> Number:
-    return value.numerator if value.denominator == 1 else value
 
 
 ComponentFunction = Callable[..., list[Any]]
