@@ -346,11 +346,9 @@ def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:
         yield from _form_claims(trial, source)
     elif e.hamiltonian is None:
         what = "the divergence of the vector field is {}, not zero,"
-        where, terms = f"{source}, divergence_free", trial.divergence_terms()
-        tolerance, key = trial.slope_tolerance, "divergence_free"
-        yield replace(
-            _sum_claim(where, what, terms, tolerance), declared=e.divergence_free, key=key
-        )
+        key, terms = "divergence_free", trial.divergence_terms()
+        claim = _sum_claim(f"{source}, {key}", what, terms, trial.slope_tolerance)
+        yield replace(claim, declared=e.divergence_free, key=key)
 
 
 def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
