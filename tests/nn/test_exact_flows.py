@@ -23,22 +23,20 @@ def rates(parts, z):
     return found
 
 
-@pytest.mark.parametrize("system", ["henon-heiles", "toda", "coupled-oscillators", "two-waves"])
+HAMILTONIAN = ["henon-heiles", "toda", "coupled-oscillators", "two-waves"]
+
+
+@pytest.mark.parametrize("system", [*HAMILTONIAN, "rigid-body", "abc-flow", "charged-particle"])
 def test_parts_add_up_to_the_vector_field(system):
     own = vp.load_system(system)
-    size, explicit_time = own.phase_dim, own.explicit_time is not None
-    flows = hamiltonian_parts(own.hamiltonian_formula, size, explicit_time)
-    z = sample(20, own.dim, scale=0.3)
+    if own.is_hamiltonian:
+        explicit_time = own.explicit_time is not None
+        flows = hamiltonian_parts(own.hamiltonian_formula, own.phase_dim, explicit_time)
+    else:
+        flows = field_parts(tuple(own.field_formulas))
+    z = sample(20, own.dim, scale=0.3) + (0.0 if own.is_hamiltonian else 0.5)
     assert_close(rates(flows.parts, z), torch.from_numpy(own.vector_field(z.numpy())), 1e-12)
-
-
-@pytest.mark.parametrize("system", ["rigid-body", "abc-flow", "charged-particle"])
-def test_parts_of_fields(system):
-    own = vp.load_system(system)
-    z = sample(20, own.dim, scale=0.3) + 0.5
-    flows = field_parts(tuple(own.field_formulas))
-    assert_close(rates(flows.parts, z), torch.from_numpy(own.vector_field(z.numpy())), 1e-12)
-    assert not flows.symplectic
+    assert flows.symplectic == own.is_hamiltonian
     for part in flows.parts:
         assert not {*part.moved} & {*part.read}
 

@@ -30,7 +30,7 @@ def in_notebook() -> bool:
 
 
 @contextmanager
-def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
+def progress_bar(*columns: Any) -> Iterator[Progress]:
     """Show a progress bar on standard error with time taken and time left.
 
     If standard error is no terminal, plain lines are printed from time to time.
@@ -39,8 +39,6 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
     ----------
     columns
         Columns in place of the percentage.
-    quiet
-        Whether nothing is shown.
     """
     from rich.console import Console
     from rich.progress import (
@@ -51,7 +49,7 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True, quiet=quiet)
+    console = Console(stderr=True)
     shown = (
         TextColumn("{task.description}", markup=False),  # it may be the name of a file
         BarColumn(bar_width=16),
@@ -61,11 +59,10 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
         TimeRemainingColumn(),
     )
     if console.is_terminal and not in_notebook():
-        bar = Progress(*shown, console=console, disable=quiet)
+        bar = Progress(*shown, console=console)
     else:
         plain: dict[str, Any] = dict.fromkeys(("highlight", "markup", "emoji"), False)
-        console = Console(stderr=True, quiet=quiet, force_terminal=False, **plain)
-        bar = plain_progress(console, *shown)
+        bar = plain_progress(Console(stderr=True, force_terminal=False, **plain), *shown)
     with bar as progress:
         yield progress
 
