@@ -127,12 +127,8 @@ def test_the_head_says_what_the_model_is(tmp_path):
     path = vp.export(model, tmp_path / "a.c", name="swing", verify=False).path
     text = re.sub(r"\s*\n \* *", " ", path.read_text())
     for words in (
-        "spff: symplectic",
-        "system: pendulum",
-        "step: 0.2",
-        "2 components: q, p",
-        "keeps: the symplectic form",
-        "relative error one window ahead",
+        *("spff: symplectic", "system: pendulum", "step: 0.2", "2 components: q, p"),
+        *("keeps: the symplectic form", "relative error one window ahead"),
         f"vpintegrator {vp.__version__}",
         "swing_step(window, next): the next state, double next[2]",
     ):

@@ -21,19 +21,19 @@ def graphs(draw):
     for _ in range(draw(st.integers(1, 25))):
         operation = draw(st.sampled_from(UNARY + BINARY))
         a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes))
-        if operation in ("sqrt", "log1p", "div"):  # of what is positive
-            positive = graph.add(graph.constant(1.5), graph.apply("sin", b))
-            if operation == "div":
-                nodes.append(graph.div(a, positive))
-            else:
-                nodes.append(graph.apply(operation, positive))
+        positive = graph.add(graph.constant(1.5), graph.apply("sin", b))
+        if operation == "div":
+            nodes.append(graph.div(a, positive))
+        elif operation in ("sqrt", "log1p"):
+            nodes.append(graph.apply(operation, positive))
         elif operation == "exp":
             nodes.append(graph.apply("exp", graph.apply("tanh", a)))
-        elif operation in BINARY or operation == "negative":
-            method = getattr(graph, operation)
-            nodes.append(method(a, b) if operation in BINARY else method(a))
+        elif operation in BINARY:
+            nodes.append(getattr(graph, operation)(a, b))
         else:
-            nodes.append(graph.apply(operation, a))
+            nodes.append(
+                graph.negative(a) if operation == "negative" else graph.apply(operation, a)
+            )
     results = [draw(st.sampled_from(nodes)) for _ in range(draw(st.integers(1, 3)))]
     numbers = st.floats(-2, 2, allow_subnormal=False).filter(lambda x: abs(x) > 1e-3)
     return graph, results, [draw(numbers) for _ in range(INPUTS + WEIGHTS + len(results))]

@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from unittest.mock import Mock
 
 import pytest
 
@@ -77,6 +78,10 @@ def test_a_folder_that_cannot_be_written_or_trusted_is_replaced_by_a_temporary_o
         assert load_library(SOURCE).answer() == 42
         assert tmp_path not in Compilation([SOURCE])._path.parents
     assert not [*sealed.iterdir(), *shared.iterdir()]
+    for name in ("VPINTEGRATOR_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(library.Path, "home", Mock(side_effect=RuntimeError))
+    assert load_library(SOURCE).answer() == 42
 
 
 def test_what_is_too_much_is_removed(folder, monkeypatch):

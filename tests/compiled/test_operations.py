@@ -81,9 +81,7 @@ OPERATIONS = {
     "abs, sign": lambda x, c: x.abs() + x * torch.sign(x * c),
     "roll": lambda x, c: x.roll(1, -1) * x + x.roll((1, 2), (-1, -1)) ** 2,
     "norm": lambda x, c: x / x.norm(dim=-1, keepdim=True) + c.norm(),
-    "other norms": lambda x, c: (
-        x.norm(p=1, dim=-1) + x.norm(p=3, dim=-1) + x.norm(p=math.inf, dim=-1)
-    ),
+    "other norms": lambda x, c: sum(x.norm(p=p, dim=-1) for p in (1, 3, math.inf)),
     "norm of nothing": lambda x, c: x + (x * 0).norm(dim=-1, keepdim=True),
     "cumsum": lambda x, c: x.cumsum(-1) ** 2,
     "index_add": lambda x, c: x.index_add(-1, torch.arange(WIDTH) // 2, c * x, alpha=2.0),
@@ -109,9 +107,7 @@ OPERATIONS = {
     "log": lambda x, c: torch.log(positive(x)) + torch.log1p(positive(x)),
     "tan": lambda x, c: torch.tan(0.3 * torch.tanh(x)),
     "sinh, cosh": lambda x, c: torch.sinh(x) + torch.cosh(x) + torch.expm1(x),
-    "inverse functions": lambda x, c: (
-        torch.asin(0.5 * torch.tanh(x)) + torch.acos(0.5 * torch.tanh(x)) + torch.atan(x)
-    ),
+    "inverse functions": lambda x, c: (x.tanh() / 2).asin() + (x.tanh() / 2).acos() + x.atan(),
     "cross": lambda x, c: torch.linalg.cross(x[..., :3], (x * c)[..., 1:]),
     "pad": lambda x, c: F.pad(x, (1, 2), value=0.3) ** 2,
     "lerp, addcmul, addcdiv": lambda x, c: (
@@ -120,10 +116,7 @@ OPERATIONS = {
     "gather": lambda x, c: x * c.gather(0, torch.tensor([3, 1, 1, 0])),
     "detach": lambda x, c: x.detach() * x * c.detach(),
     "baddbmm": lambda x, c: (
-        torch.baddbmm(torch.outer(c, c)[None], c[None, :, None], c[None, None], beta=0.5).flatten()[
-            :WIDTH
-        ]
-        * x
+        x * torch.baddbmm(c.outer(c)[None], c[None, :, None], c[None, None], beta=0.5)[0, 0]
     ),
     "norm of a difference": lambda x, c: torch.linalg.vector_norm(x - c, dim=-1),
 }

@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 
 from vpintegrator.compiled.library import load_library
+from vpintegrator.compiled.scalar_graph import FUNCTIONS
 from vpintegrator.compiled.source import prelude
 
 WIDTHS = ["", "-mno-avx512f", "-mno-avx"] if platform.machine() == "x86_64" else [""]
 NAMES = {
-    "sine": "sin",
-    "cosine": "cos",
-    "tangent": "tan",
-    "logarithm": "log",
-    "square_root": "sqrt",
-    "exponential": "exp",
-    "hyperbolic_tangent": "tanh",
+    FUNCTIONS[name].source: name for name in ("sin", "cos", "tan", "log", "sqrt", "exp", "tanh")
 }
 FUNCTION = """
 extern "C" void apply_{0}(real *x, long count) {{
