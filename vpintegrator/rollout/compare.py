@@ -26,8 +26,7 @@ from vpintegrator.rollout.start import (
     Models,
     chosen_maps,
     find_origin,
-    number_of_steps,
-    reference_steps,
+    lengths,
     section_plane,
     stored_steps,
 )
@@ -163,13 +162,8 @@ def compare(
     first, given, own_seed = find_origin(
         maps, system, window, initial, dataset, reference, trajectories, seed
     )
-    if given is not None and time is None and steps is None:
-        steps = given.shape[1] - 1
-    steps = number_of_steps(system, step, time, steps)
+    steps, known = lengths(system, step, time, steps, reference_time, given)
     stored, every = stored_steps(steps, every, first)
-    known = 0  # nothing is known of measured systems
-    if given is not None or not system.is_measured:
-        known = reference_steps(step, steps, reference_time, given)
     known = max(known, window - 1)  # also where a window is longer than the rollout
     with step_bar(progress) as show:
         for place, name in enumerate(maps if compiled is not False else ()):
@@ -233,9 +227,6 @@ def roll_out(
     first: np.ndarray,
     kinds: Sequence[type[Diagnostic]],
     progress: Progress,
-    *,
-    chunk_values: int = 500_000,
-    largest_chunk: int = 4096,
 ) -> Run:
     """Iterate a map, show diagnostics every chunk of states, and return the run of the map.
 
@@ -248,12 +239,10 @@ def roll_out(
         Diagnostics, which see every step in chunks.
     progress
         Called about a hundred times.
-    chunk_values, largest_chunk
-        Numbers and steps in a chunk of states: it stays in memory.
     """
     ensemble = Ensemble(name, map, plan, first)
     measuring = [kind(ensemble) for kind in kinds]
-    chunk = int(np.clip(chunk_values // plan.initial.size, 1, largest_chunk))
+    chunk = int(np.clip(500_000 // plan.initial.size, 1, 4096))  # it stays in memory
     chunk = min(chunk, max(plan.steps // 100, 1))
     done, ended = 0, np.zeros(len(first), dtype=bool)
     chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)

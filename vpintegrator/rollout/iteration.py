@@ -149,13 +149,13 @@ def _advance(machine: Any, windows: Any, steps: int, chunk: int) -> Iterator[Any
         return
     import torch
 
-    if is_model(machine):
-        from vpintegrator.models.iteration import trajectories
+    from vpintegrator.models.iteration import trajectories
 
+    if is_model(machine):
         yield from trajectories(machine, windows, steps, chunk)
-        return
-    for states in machine.advance(windows.double().numpy(), steps, chunk=chunk):
-        yield torch.from_numpy(states).to(windows)
+    else:
+        for states in machine.advance(windows.double().numpy(), steps, chunk=chunk):
+            yield torch.from_numpy(states).to(windows)
 
 
 def _warn_outside(model: Any, states: Any, chunk: int) -> None:

@@ -32,17 +32,12 @@ CHANGED = 100.0  # sizes of an invariant
 _SUMMARY = ("name", "title", "kind", "order", "structure", "remark")
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 3
-_COST = "and trajectory, for a unit of simulated time"
+_STEP = ("step",)
 STUDY = (
-    *(
-        Variable(name, title, ("step",), required=True)
-        for name, title in (
-            ("step", "time step"),
-            ("seconds", f"seconds {_COST}"),
-            ("evaluations", f"vector field evaluations {_COST}"),
-            ("error", "root mean square error at the end"),
-        )
-    ),
+    Variable("step", "time step", _STEP, required=True),
+    Variable("seconds", "seconds of a trajectory, for a unit of time", _STEP, required=True),
+    Variable("evaluations", "evaluations of the field, likewise", _STEP, required=True),
+    Variable("error", "root mean square error at the end", _STEP, required=True),
     Variable("order", "order of accuracy"),
 )
 ERROR = Variable("estimated_error", "largest error in any component", TRAJECTORY, required=True)
@@ -167,15 +162,14 @@ def by_name(runs: Mapping[str, Run], seeds: Mapping[str, Sequence[str]]) -> dict
     shared = {member: name for name, members in seeds.items() for member in members}
     result: dict[str, Run] = {}
     for run in runs.values():
-        name = shared.get(run.name)
-        if name is None:
-            result[run.name] = run
-        elif name not in result:
+        name = shared.get(run.name, run.name)
+        if name in seeds and name not in result:
             members = tuple(runs[member] for member in seeds[name])
             errors = [np.median(member.root_mean_square_error) for member in members]
             typical = members[np.argsort(errors)[(len(errors) - 1) // 2]]
             title = f"{name} ({len(members)} seeds)"
-            result[name] = replace(typical, name=name, title=title, seeds=members)
+            run = replace(typical, name=name, title=title, seeds=members)
+        result.setdefault(name, run)
     return result
 
 
@@ -276,9 +270,8 @@ class Report:
         0 for a reference that is exact or was given.
         """
         error = float(np.nan_to_num(self.reference_error).max())
-        sizes = bounded_sizes(
-            self.system, np.nanmax(np.abs(self.reference), axis=(0, 1), initial=0)
-        )
+        largest = np.nanmax(np.abs(self.reference), axis=(0, 1), initial=0)
+        sizes = bounded_sizes(self.system, largest)
         return error * float(sizes[self.system.moving].max())
 
     def is_compared(self, name: str) -> bool:

@@ -359,19 +359,14 @@ def recorded_dataset(models: Mapping[str, Model]) -> Path:
     if not models:
         raise InputError("without a model, give the dataset to compare with by --dataset")
     name, model = next(iter(models.items()))
-    recorded = model.metadata.get("dataset")
-    if recorded is None or not os.path.isfile(recorded):
-        at = "" if recorded is None else f" at {recorded}"
-        raise InputError(
-            f"the dataset that {name} was trained on is not found{at}; give it, or another of "
-            "the same kind, with --dataset"
-        )
-    if as_dataset(recorded).fingerprint != model.metadata.get("dataset_fingerprint"):
-        raise InputError(
-            f"{recorded} has changed since {name} was trained on it; if that is meant, give it "
-            "with --dataset"
-        )
-    return Path(recorded)
+    recorded, mark = (model.metadata.get(key, "") for key in ("dataset", "dataset_fingerprint"))
+    there = os.path.isfile(recorded)
+    if there and as_dataset(recorded).fingerprint == mark:
+        return Path(recorded)
+    what = f"{recorded} has changed since {name} was trained on it"
+    if not there:
+        what = f"the dataset that {name} was trained on is not found at {recorded or 'any path'}"
+    raise InputError(f"{what}; give it, or another of the same kind, with --dataset")
 
 
 def find_step(
@@ -403,27 +398,39 @@ def find_step(
     return float(step)
 
 
-def number_of_steps(system: System, step: float, time: float | None, steps: int | None) -> int:
-    """Return the length of a comparison in steps.
+def lengths(
+    system: System,
+    step: float,
+    time: float | None,
+    steps: int | None,
+    reference_time: float | None,
+    given: np.ndarray | None,
+) -> tuple[int, int]:
+    """Return the steps of a comparison, and those of its reference, solved for or given.
 
     Raises
     ------
     InputError
-        If both are given, or the number is not from 1 to 10^12.
+        If time and steps are given, or the number is not from 1 to 10^12.
     """
     if time is not None and steps is not None:
         raise InputError("give either time or steps, not both")
+    if time is None and steps is None and given is not None:
+        steps = given.shape[1] - 1
     if steps is None:
-        time = system.defaults.get("time") if time is None else time
-        if time is None:
-            return _STEPS
+        time = system.defaults.get("time", _STEPS * step) if time is None else time
         if not (math.isfinite(time) and time >= step / 2):
             raise InputError(f"time = {time!r} must be at least one step, {step:g}")
         steps = max(round(min(time / step, _MOST_STEPS + 1)), 1)
     steps = whole_number("steps", steps, 1)
     if steps > _MOST_STEPS:
         raise InputError(f"more than {_MOST_STEPS:,} steps of {step:g} would take too long")
-    return steps
+    known = steps if given is not None else min(steps, _REFERENCE_STEPS)
+    if reference_time is not None:
+        known = round(min(not_negative("reference_time", reference_time) / step, steps))
+    if given is None:  # nothing is known of measured systems
+        return steps, 0 if system.is_measured else known
+    return steps, min(known, given.shape[1] - 1)
 
 
 def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np.ndarray, int]:
@@ -433,17 +440,6 @@ def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np
         every = max(math.ceil(steps / room), 1)
     every = min(whole_number("every", every, 1), steps)
     return np.unique(np.append(np.arange(0, steps + 1, every), steps)), every
-
-
-def reference_steps(
-    step: float, steps: int, reference_time: float | None, given: np.ndarray | None
-) -> int:
-    """Return the number of steps of the reference, which is solved for or given."""
-    if reference_time is not None:
-        steps = round(min(not_negative("reference_time", reference_time) / step, steps))
-    elif given is None:
-        steps = min(steps, _REFERENCE_STEPS)
-    return steps if given is None else min(steps, given.shape[1] - 1)
 
 
 def section_plane(

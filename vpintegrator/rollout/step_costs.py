@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -96,9 +96,7 @@ def _model_step(
     batch, new = repeat_states(windows), map.prediction_window
     value = error(map.map(windows)[:, map.window - new])
     if not isinstance(map, Machine):
-        return ModelStep(
-            name, value, lambda count: images_of(map, batch, count * new), new, "in PyTorch"
-        )
+        return ModelStep(name, value, partial(_calls, map, batch), new, "in PyTorch")
     machine: Any = machine_code(map.original, batch)  # that for many trajectories
     return ModelStep(name, value, partial(machine.predict, batch.astype(machine.dtype)), new)
 
@@ -106,19 +104,20 @@ def _model_step(
 def _method_step(
     name: str, map: Map, windows: np.ndarray, error: Callable[[np.ndarray], float]
 ) -> MethodStep:
-    batch, new = repeat_states(windows), map.prediction_window
-    is_rival, note = (
-        isinstance(map, CompiledMethod),
-        "in NumPy" if isinstance(map, ClassicalMap) else "",
-    )
+    batch, is_rival = repeat_states(windows), isinstance(map, CompiledMethod)
+    note, machine = "in NumPy" if isinstance(map, ClassicalMap) else "", cast(Any, map)
 
     def at(substeps: int) -> Any:
-        return map.at_step(map.step / substeps) if isinstance(map, CompiledMethod) else map
+        return machine.at_step(map.step / substeps) if is_rival else map
 
     def error_of(substeps: int) -> float:
         return error(images_of(at(substeps), windows, substeps if is_rival else 1))
 
     def run(count: int, substeps: int) -> None:
-        images_of(at(substeps), batch, count * new)
+        _calls(at(substeps), batch, count)
 
     return MethodStep(name, error_of, run, note, is_rival)
+
+
+def _calls(map: Map, windows: np.ndarray, count: int) -> None:
+    images_of(map, windows, count * map.prediction_window)

@@ -218,7 +218,9 @@ def work_precision(
             for i, map in enumerate(maps)
         }
     )
-    floor = max(_floor(reference) for reference in references.values())
+    rounding, ends = 10 * np.finfo(np.float64).eps, references.values()
+    # the reference and rounding have errors by themselves
+    floor = max(max(r.error.max(), rounding * np.abs(r.states[:, -1]).max()) for r in ends)
     result: dict[str, WorkPrecision] = {}
     for name, (evaluations, error) in points.items():
         h = np.array([map.step for map in maps_of[name]])
@@ -232,12 +234,6 @@ def _final(map: Map, first: np.ndarray, steps: int) -> np.ndarray:
     """Return states (trajectory, dim) after so many steps from windows."""
     last = deque(map.advance(first, steps, chunk=1024), maxlen=1)
     return (last[0] if last else first)[:, -1]
-
-
-def _floor(reference: Reference) -> float:
-    """Return the error that the reference and rounding have by themselves."""
-    size = np.abs(reference.states[:, -1]).max()
-    return float(max(reference.error.max(), 10 * np.finfo(np.float64).eps * size))
 
 
 def _fitted_order(steps: np.ndarray, errors: np.ndarray, floor: float) -> float | None:

@@ -24,6 +24,8 @@ from vpintegrator.rollout.variables import Column, Measurement, Variable
 
 Result = TypeVar("Result")
 
+_SAMPLES, _SAMPLED = 60, 40  # times at which windows are kept, and trajectories, for derivatives
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -88,8 +90,6 @@ class Ensemble:
         The name in the report, the map, and the plan of the comparison.
     first
         First windows, (trajectory, window, dim).
-    samples, sampled_trajectories
-        Number of times at which windows are kept, and of trajectories, for derivatives.
 
     Attributes
     ----------
@@ -108,21 +108,12 @@ class Ensemble:
     True
     """
 
-    def __init__(
-        self,
-        name: str,
-        map: Map,
-        plan: Plan,
-        first: np.ndarray,
-        samples: int = 60,
-        sampled_trajectories: int = 40,
-    ) -> None:
+    def __init__(self, name: str, map: Map, plan: Plan, first: np.ndarray) -> None:
         self.name, self.map, self.plan, self.first = name, map, plan, first
         self.states = self.series(plan.system.dim).transpose(1, 0, 2)
         count = max(plan.steps + 2 - map.window, 0)
-        chosen = np.linspace(0, count - 1, min(samples, count)).round().astype(int)
-        self._ends, self._every = map.window - 1 + chosen, samples // 4
-        some = min(len(first), sampled_trajectories)
+        chosen = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
+        self._ends, some = map.window - 1 + chosen, min(len(first), _SAMPLED)
         self._sampler = WindowSampler(self._ends, map.window, some, map.dim)
 
     def series(self, *shape: int) -> np.ndarray:
@@ -149,7 +140,7 @@ class Ensemble:
     @cached_property
     def sample(self) -> np.ndarray:
         """A few of these, (n, window, dim), the first ones among them; all are finite."""
-        met = self.windows[:: self._every].reshape(-1, *self.first.shape[1:])
+        met = self.windows[:: _SAMPLES // 4].reshape(-1, *self.first.shape[1:])
         met = met[np.isfinite(met).all(axis=(1, 2))]
         return met if len(met) else self.first[: self.windows.shape[1]]
 

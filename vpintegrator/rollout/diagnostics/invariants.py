@@ -13,7 +13,7 @@ import numpy as np
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import ensemble_size, terms_of
-from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan, fold, larger
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, fold, larger
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
 from vpintegrator.rollout.report import Report, Run
@@ -23,7 +23,6 @@ _KINDS = {"relative": "rel. error", "absolute": "abs. error"}
 _ENSEMBLE = "the largest value of any trajectory at the start"
 _ROUNDING = 1e-12  # change of an invariant that is kept: at most this, in up to so many steps
 _ROUNDING_STEPS = 200
-ENDINGS = ("error", "error kind", "drift", "drift ±")  # endings of column titles, after the label
 
 
 @dataclass(frozen=True)
@@ -93,14 +92,11 @@ def invariant_errors(
     states = real_array("states", states, ("trajectory", "time", "dim"))
     result = {}
     for name, invariant in system.invariants.items():
-        with np.errstate(all="ignore"):
-            values = np.asarray(invariant(states), dtype=np.float64)
-            first = values[:, 0]
-            size = ensemble_size(first, terms_of(invariant, states[:, 0]))
-            error = (values - first[:, None]) / (size or 1.0)
+        change = _Change(invariant, states[:, 0])
+        error = change(states)
         unknown = np.full(len(error), np.nan)
         drift = DriftFit(unknown, unknown) if times is None else fit_drift(times, error)
-        result[name] = InvariantError(error, size > 0, drift)
+        result[name] = InvariantError(error, change.size > 0, drift)
     return result
 
 
@@ -134,21 +130,16 @@ def series_names(invariants: Iterable[str]) -> dict[str, str]:
 
 
 class _Change:
-    """Change of one invariant along the orbits: its largest values and its drift."""
+    """Change of an invariant along states (trajectory, time, dim) since the initial states."""
 
-    def __init__(self, invariant: Callable[[Any], Any], initial: np.ndarray, largest: np.ndarray):
-        self._invariant, self.largest = invariant, largest  # (time, trajectory)
-        with np.errstate(all="ignore"):
-            self._first = np.asarray(invariant(initial), dtype=np.float64)
+    @np.errstate(all="ignore")
+    def __init__(self, invariant: Callable[[Any], Any], initial: np.ndarray) -> None:
+        self._invariant, self._first = invariant, np.asarray(invariant(initial), dtype=np.float64)
         self.size = ensemble_size(self._first, terms_of(invariant, initial))
-        self.drift = DriftAccumulator(len(initial))
 
-    def observe(self, start: int, states: np.ndarray, plan: Plan) -> None:
-        with np.errstate(all="ignore"):
-            change = (self._invariant(states) - self._first[:, None]) / (self.size or 1.0)
-            times = plan.step * np.arange(start, start + states.shape[1])
-            self.drift.update(times, change)
-            fold(larger, start, change, plan.stored, self.largest)
+    @np.errstate(all="ignore")
+    def __call__(self, states: np.ndarray) -> np.ndarray:
+        return (self._invariant(states) - self._first[:, None]) / (self.size or 1.0)
 
 
 _DRIFT = "drift of {name} per unit of time"
@@ -195,20 +186,24 @@ class Invariants(Diagnostic):
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(ensemble)
+        count = len(self.plan.initial)
+        # of each the change, the largest ones (time, trajectory), and the drift
         self._changes = {
-            name: _Change(invariant, self.plan.initial, ensemble.series())
-            for name, invariant in self.plan.system.invariants.items()
+            name: (_Change(each, self.plan.initial), ensemble.series(), DriftAccumulator(count))
+            for name, each in self.plan.system.invariants.items()
         }
 
     def observe(self, start: int, states: np.ndarray) -> None:
-        for change in self._changes.values():
-            change.observe(start, states, self.plan)
+        times = self.plan.step * np.arange(start, start + states.shape[1])
+        with np.errstate(all="ignore"):
+            for change, largest, drift in self._changes.values():
+                values = change(states)
+                drift.update(times, values)
+                fold(larger, start, values, self.plan.stored, largest)
 
     def result(self) -> dict[str, Any]:
-        found = {
-            name: InvariantError(change.largest.T, change.size > 0, change.drift.fit())
-            for name, change in self._changes.items()
-        }
+        changes = self._changes.items()
+        found = {n: InvariantError(v.T, c.size > 0, d.fit()) for n, (c, v, d) in changes}
         return {"invariants": found}
 
     @classmethod
@@ -235,11 +230,13 @@ class Invariants(Diagnostic):
         for name, label in report.invariant_labels.items():
             later = 6 if columns else 0  # columns of later invariants are dropped first
             kind = (label, _KINDS[first[name].kind])
-            error, error_kind, drift, drift_error = (f"{label} {ending}" for ending in ENDINGS)
+            uncertain = f"{label} drift ±"
             columns += [
-                Column(error, ("invariants", name), header=kind, rank=13 - later),
-                Column(error_kind, ("invariant_kinds", name), "hidden"),
-                Column(drift, ("drifts", name), "drift", rank=12 - later, beside=drift_error),
-                Column(drift_error, ("drift_errors", name), "hidden"),
+                Column(f"{label} error", ("invariants", name), header=kind, rank=13 - later),
+                Column(f"{label} error kind", ("invariant_kinds", name), "hidden"),
+                Column(
+                    uncertain[:-2], ("drifts", name), "drift", rank=12 - later, beside=uncertain
+                ),
+                Column(uncertain, ("drift_errors", name), "hidden"),
             ]
         return columns

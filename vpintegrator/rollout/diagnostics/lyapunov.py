@@ -121,9 +121,8 @@ def lyapunov_spectrum(
         # at least 256 parts, for the statistics
         length = new * max(min(length, steps // 256, steps - times[-1]) // new, 1)
         sizes = distance * np.maximum(np.abs(windows / scales).max(axis=(1, 2)), 1.0)
-        vectors = (sizes[:, None, None] * units) * basis
-        offsets = vectors.swapaxes(1, 2).reshape(trajectories, count, window, dim)
-        centre = windows[:, None]
+        offsets = ((sizes[:, None, None] * units) * basis).swapaxes(1, 2)
+        offsets, centre = offsets.reshape(trajectories, count, window, dim), windows[:, None]
         bundle = np.concatenate([centre, centre + offsets, centre - offsets], axis=1)
         rows = bundle.reshape(-1, window, dim)
         (moved,) = machine.advance(rows, length, chunk=length)

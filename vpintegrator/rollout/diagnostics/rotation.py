@@ -99,15 +99,10 @@ class RotationNumbers:
 
 
 _STORED = (
-    *(
-        Variable(name, title, TRAJECTORY, f"rotation_{name}")
-        for name, title in (
-            ("number", "turns per step, counterclockwise"),
-            ("change", "difference of turns per step between the halves of the way"),
-            ("reference", "turns per step of the reference"),
-            ("reference_change", "the same difference, of the reference"),
-        )
-    ),
+    Variable("number", "turns per step, counterclockwise", TRAJECTORY, "rotation_number"),
+    Variable("change", "its difference between halves of the way", TRAJECTORY, "rotation_change"),
+    Variable("reference", "turns of the reference", TRAJECTORY, "rotation_reference"),
+    Variable("reference_change", "their difference", TRAJECTORY, "rotation_reference_change"),
     Variable("centre", "centre of the turns", stored_as="rotation_centre", length=2),
     Variable("tolerance", "tolerance", stored_as="rotation_tolerance", required=True),
 )

@@ -102,7 +102,11 @@ def tangent_propagation(
         joined = np.concatenate([before, states], axis=1)
         starts = new * np.arange(-(-states.shape[1] // new))
         windows = joined[:, starts[:, None] + np.arange(window)]  # (trajectory, map, window, dim)
-        derivative = iterated_derivative(map, windows.reshape(-1, window, dim)) * ratios
+        derivative = map.derivative(windows.reshape(-1, window, dim))
+        if new < window:  # the next window keeps old states, and takes no prediction of them
+            derivative = derivative.copy()
+            derivative[:, : -new * dim] = np.eye(window * dim)[new * dim :]
+        derivative = derivative * ratios
         derivative = derivative.reshape(trajectories, len(starts), *ratios.shape)
         with np.errstate(all="ignore"):
             for k in range(len(starts)):
@@ -119,20 +123,6 @@ def scales_of_motion(map: Map, windows: np.ndarray, steps: int, most: int = 1024
     """Return scales of the components (dim,) over the next steps from windows, at most ``most``."""
     states = np.concatenate([windows, *map.advance(windows, min(steps, most))], axis=1)
     return component_scales(states, (map.system or map).structure)
-
-
-def iterated_derivative(map: Map, windows: np.ndarray) -> np.ndarray:
-    """Return the derivative of the iterated map of windows, (n, window * dim, window * dim).
-
-    The iterated map is ``map.map``, except for ``prediction_window`` < ``window``: then the old
-    states that the next window keeps are copied and not predicted.
-    """
-    derivative = map.derivative(windows)
-    kept = (map.window - map.prediction_window) * map.dim
-    if kept:
-        derivative = derivative.copy()
-        derivative[:, :kept] = np.eye(map.window * map.dim)[-kept:]
-    return derivative
 
 
 def _log_determinant(matrices: np.ndarray) -> np.ndarray:

@@ -99,8 +99,7 @@ class TrajectoryError(Diagnostic):
             unknown = ~self._known[:, start : start + len(reference)]
             squares[unknown], distance[unknown] = 0.0, 0.0
             self.squares += squares.sum(axis=1)
-        if (distance.max(axis=1)[self.index < 0] > self.plan.threshold).any():
-            first_step(self.index, start, distance > self.plan.threshold)
+        first_step(self.index, start, distance > self.plan.threshold)
         fold(np.maximum, start, distance, self.plan.stored, self.largest)
 
     def result(self) -> dict[str, Any]:
@@ -158,9 +157,7 @@ class Divergence(Diagnostic):
     """
 
     variables = (
-        Variable(
-            "failure_time", "first time not finite", TRAJECTORY, "divergence_time", required=True
-        ),
+        Variable("failure_time", "first time not finite", TRAJECTORY, "divergence_time", True),
         Variable("departure_time", "first time out of the training domain", TRAJECTORY),
     )
 
