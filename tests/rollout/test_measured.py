@@ -117,12 +117,10 @@ def test_without_a_reference(one_step, window):
     ("options", "message"),
     [
         ({"against": ["rk4"]}, "rk4 needs the equations of laboratory"),
-        ({"initial": [[1.0, 0.0]]}, "leave out initial"),
         ({"work_precision": True}, "work_precision needs the equations"),
         ({"reference": np.zeros((2, 5, 3))}, r"reference has shape \(2, 5, 3\)"),
         ({"reference": np.zeros((2, 3, 2))}, "at 4 times or more: a model reads 3"),
         ({"reference": np.full((2, 9, 2), np.nan)}, "begins with 3 states that are all observed"),
-        ({"reference": "a"}, "must be an array of numbers"),
     ],
 )
 def test_mistakes(dataset, window, options, message):

@@ -57,7 +57,6 @@ def dataset(where, value):
         (attribute("rk4", "structure", None), "'structure' is missing"),
         (attribute("/", "step", "abc"), "'step' must be a positive number"),
         (attribute("/", "methods", '["a"]'), "there is no group 'a'"),
-        (attribute("/", "methods", "[]"), "damaged or incomplete"),
         (attribute("/", "section", '["r", 0, 1]'), "section: the system has no component 'r'"),
         (attribute("/", "section", "[1]"), "damaged or incomplete"),
         (attribute("rk4", "kind", "alien"), "'kind' must be one of learned"),
