@@ -55,9 +55,8 @@ def test_a_training_shows_progress_where_somebody_looks(monkeypatch):
 
     def text(progress, stream):
         monkeypatch.setattr("sys.stderr", stream)
-        with training_bar(progress, seconds=100.0) as bar:
-            bar.update(0.25, description="couplings", error="3.0e-01")
-            bar.show(history)
+        with training_bar(progress, seconds=100.0) as update:
+            update(history, 0.25, description="couplings", error="3.0e-01")
         return stream.getvalue()
 
     shown = text(None, Terminal())

@@ -4,11 +4,19 @@ import importlib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledModel, NotCompilable
 
 BENCHMARKS = Path(__file__).parents[2] / "scripts" / "benchmarks"
+
+
+def run(module, *arguments, code=0):
+    """Output of a benchmark that ends with an exit code."""
+    result = CliRunner().invoke(module.main, [*arguments])
+    assert result.exit_code == code, result.output
+    return result.output
 
 
 @pytest.fixture

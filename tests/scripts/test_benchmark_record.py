@@ -1,9 +1,11 @@
-"""Records: which changes of digits break a rule."""
+"""Records: which changes of digits break a rule, and their figure."""
 
 import json
 
 import pytest
-from click.testing import CliRunner
+
+from tests.scripts.conftest import BENCHMARKS, run
+from vpintegrator.errors import InputError
 
 OLD = {
     "trainings": {"kepler": {"kind": "split", "error": 3e-13, "log|det|, one step": 2e-16}},
@@ -29,12 +31,21 @@ OLD = {
     ],
 )
 def test_rules(script, tmp_path, section, quantity, value, broken):
-    record = script("record")
     new = json.loads(json.dumps(OLD))
     next(iter(new[section].values()))[quantity] = value
     for name, sections in (("old", OLD), ("new", new)):
         (tmp_path / name).write_text(json.dumps({"sections": sections}))
     arguments = ["compare", str(tmp_path / "old"), str(tmp_path / "new")]
-    result = CliRunner().invoke(record.main, arguments)
-    assert result.exit_code == broken, result.output
-    assert ("BROKEN" in result.output) == broken
+    assert ("BROKEN" in run(script("record"), *arguments, code=broken)) == broken
+
+
+def test_it_draws_what_the_record_says(script):
+    text = (BENCHMARKS.parents[1] / "docs/results/benchmarks.md").read_text(encoding="utf-8")
+    figure = script("record_figure").draw(text)
+    assert len({axes.get_title() for axes in figure.axes}) == 4
+    assert all(line.get_xdata().size for axes in figure.axes for line in axes.lines)
+
+
+def test_a_record_without_its_tables(script):
+    with pytest.raises(InputError, match="no table with"):
+        script("record_figure").draw("**A title**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")

@@ -1,23 +1,17 @@
 """The benchmarks of speed run, quickly; what they measure is for a quiet machine."""
 
+import sys
 import time
 
 import mpmath
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import vpintegrator as vp
-from tests.scripts.conftest import BENCHMARKS
+from tests.scripts.conftest import BENCHMARKS, run
 
 DTYPES = (torch.float32, torch.float64)
-
-
-def run(module, *arguments):
-    result = CliRunner().invoke(module.main, [*arguments, "--quick"])
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def cells(output):
@@ -43,7 +37,7 @@ def test_candidates_take_turns(script):
 
 
 def test_rollout(script, compiler):
-    header, *rows = cells(run(script("rollout"), "--markdown"))
+    header, *rows = cells(run(script("rollout"), "--quick", "--markdown"))
     assert [row[0] for row in rows] == ["40, float32", "1, float32"]
     assert header[:2] == ["trajectories", "ours"]
     assert "by eager" in header
@@ -64,7 +58,7 @@ def test_the_network_in_jax_is_the_same(script, dtype):
 
 
 def test_generation(script):
-    header, *rows = cells(run(script("generation"), "--markdown"))
+    header, *rows = cells(run(script("generation"), "--quick", "--markdown"))
     assert header == ["method and tolerance", "time", "by vp.generate", "largest error"]
     errors = {row[0]: float(row[3]) for row in rows}
     assert errors["vp.generate, file written"] < 1e-12
@@ -91,14 +85,15 @@ def test_the_exact_rigid_body(script, state):
 
 def test_work_precision(script, compiler, tmp_path):
     path = tmp_path / "network.safetensors"
-    header, *rows = cells(run(script("work_precision"), "--markdown", "--network", str(path)))
+    arguments = "--quick", "--markdown", "--network", str(path)
+    header, *rows = cells(run(script("work_precision"), *arguments))
     errors = {row[0]: float(row[3]) for row in rows}
     assert {"network", "rk4, compiled", "SciPy's DOP853"} < set(errors)
     assert errors["gauss-legendre-4, compiled"] < errors["implicit-midpoint, compiled"] < 0.02
     assert errors["yoshida-8, compiled"] < errors["rk4, compiled"] < 1e-3
     assert header[3] == "errors at t = 4"
     changed = path.stat().st_mtime_ns
-    run(script("work_precision"), "--network", str(path))  # it is not trained again
+    run(script("work_precision"), *arguments)  # it is not trained again
     assert path.stat().st_mtime_ns == changed
 
 
@@ -109,9 +104,30 @@ def test_gradients(script):
     rk4 = vp.classical("rk4", "pendulum", gradients.STEP)
     ours, theirs = gradients.ours(rk4, states, g, 3), gradients.torchdiffeq_rk4(states, g, 3)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0)
-    header, *rows = cells(run(gradients, "--markdown"))
+    header, *rows = cells(run(gradients, "--quick", "--markdown"))
     assert header[1:3] == ["method", "step with gradient"]
     assert [row[1] for row in rows] == [*gradients.METHODS, "torchdiffeq rk4"]
+
+
+def test_training(script, compiler, monkeypatch):
+    """As if JAX were not installed; a layer of the network, not three."""
+
+    def small(**options):
+        sizes = {"prediction_window": 3, "depth": 1, "feed_forward": "triangular"}
+        kind = vp.models.VolumePreservingTransformer
+        return kind(dim=3, weighting="arbitrary", **sizes, **options)
+
+    monkeypatch.setitem(sys.modules, "jax_transformer", None)
+    module = script("training")
+    monkeypatch.setitem(module.MODELS, "published vpt", small)
+    output = run(module, "--quick", "--seconds", "0", "--markdown")
+    steps, jacobians = script("record_figure").tables(output).values()
+    assert [row["dtype"] for row in steps] == ["float64", "float32"]
+    assert [row["windows"] for row in jacobians] == ["32"]
+    assert {row["model"] for row in (*steps, *jacobians)} == {"published vpt"}
+    assert {row["parameters"] for row in steps} == {"60"}
+    # nothing is said of a peer that is not installed
+    assert all(row["jax"] == row["jax / compiled"] == "" for row in steps)
 
 
 def test_export(script, compiler, monkeypatch, tmp_path):
@@ -119,39 +135,23 @@ def test_export(script, compiler, monkeypatch, tmp_path):
     model = vp.models.VolumePreservingFeedForward(dim=3, width=3, depth=1, initial_scale=0.1)
     vp.save(model, path)
     monkeypatch.setattr(export, "FLAGS", ("-O1",))
-    output = run(export, "--markdown", "--network", str(path))
+    output = run(export, "--quick", "--markdown", "--network", str(path))
     header, *rows = cells(output)
     assert header == ["network", "library", "cc -O1", "eager"]
     assert [row[0] for row in rows] == ["polynomials", "transformer"]
 
 
-@pytest.fixture(params=["", "old\n"])
-def record(request, tmp_path, monkeypatch, script):
+@pytest.mark.parametrize("old", ["", "old\n"])
+def test_the_record(script, tmp_path, monkeypatch, old):
     """The command that runs all, with a benchmark that says what it was given."""
-    old = request.param
-    module = script("all")
+    module, document = script("all"), tmp_path / "record.md"
     (tmp_path / "rollout.py").write_text("import sys; print('given', *sys.argv[1:])")
-    (tmp_path / "startup.py").write_text("raise SystemExit('broken')")
     monkeypatch.setattr(module, "FOLDER", tmp_path)
-    document = tmp_path / "record.md"
-    document.write_text(
-        f"Before\n<!-- rollout -->\n{old}<!-- end -->\n<!-- startup -->\nkept\n<!-- end -->\n"
-    )
-
-    def invoke(*arguments):
-        return CliRunner().invoke(module.main, ["--record", str(document), *arguments])
-
-    return document, invoke
-
-
-def test_the_record(record):
-    document, invoke = record
-    result = invoke("--only", "rollout", "--quick")
-    assert result.exit_code == 0, result.output
-    assert document.read_text() == (
-        "Before\n<!-- rollout -->\n\ngiven --threads 1 --quick --markdown\n\n<!-- end -->\n"
-        "<!-- startup -->\nkept\n<!-- end -->\n"
-    )
+    places = "Before\n<!-- rollout -->\n{}<!-- end -->\n<!-- startup -->\nkept\n<!-- end -->\n"
+    document.write_text(places.format(old))
+    run(module, "--record", str(document), "--only", "rollout", "--quick")
+    written = "\ngiven --threads 1 --quick --markdown\n\n"
+    assert document.read_text() == places.format(written)
 
 
 def test_the_document_has_a_place_for_every_table(script):
@@ -168,5 +168,5 @@ def test_the_document_has_a_place_for_every_table(script):
     ],
 )
 def test_other_tables(script, compiler, name, column, entries):
-    _, *rows = cells(run(script(name), "--markdown"))
+    _, *rows = cells(run(script(name), "--quick", "--markdown"))
     assert [row[column] for row in rows][:2] == entries

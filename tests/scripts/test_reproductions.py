@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import vpintegrator as vp
+from tests.scripts.conftest import run
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -21,9 +21,8 @@ def test_the_rigid_body(monkeypatch, tmp_path):
     monkeypatch.setattr(vp, "compare", partial(vp.compare, compiled=False))
     folder = tmp_path / "study"
     fewer = ["--epochs", "2", "--seeds", "2", "--seconds", "0.5", "--time", "2", "--count", "60"]
-    result = CliRunner().invoke(module.main, [*fewer, "-o", str(folder)])
-    assert result.exit_code == 0, result.output
-    lines = {line[:32].strip() for line in result.output.splitlines()}
+    output = run(module, *fewer, "-o", str(folder))
+    lines = {line[:32].strip() for line in output.splitlines()}
     titles = {f"{name} (2 seeds)" for name in module.NETWORKS}
     assert {*titles, "our VPT", "RK4", "VPT, published weights"} <= lines
     report = vp.open_rollout(folder / "rollout.h5")

@@ -91,23 +91,6 @@ def test_what_is_chosen(body, one_step, monkeypatch):
     assert ask(seconds=1e3, compiled=False) is None
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"seconds": 0.3}, "the training takes about 0.3 seconds, too few to compile it"),
-        ({"epochs": 50}, "compiling takes about 2 seconds, too long here: the training takes"),
-        ({"epochs": 2, "compiled": False}, ""),
-        ({"epochs": 2, "compiled": True}, ""),
-    ],
-)
-def test_the_history_says_why_not(body, one_step, monkeypatch, options, reason):
-    monkeypatch.setattr("vpintegrator.compiled.library._SECONDS", 2e-5)
-    history = train(one_step(2), body, target=1.0, **options)
-    assert history.not_compiled.startswith(reason)
-    assert bool(history.not_compiled) == bool(reason)
-    assert history.compiled == bool(options.get("compiled"))
-
-
 def test_without_a_compiler(body, one_step, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(InputError, match="cannot be compiled: the compiler no-such-compiler"):

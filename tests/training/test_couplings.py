@@ -9,7 +9,7 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import fit_with, fits_of, weights
 from vpintegrator.errors import InputError
-from vpintegrator.training import Budget, Couplings, History
+from vpintegrator.training import Couplings, History
 from vpintegrator.training.kinds.kind import count
 from vpintegrator.training.results import best
 from vpintegrator.training.training_data import TrainingData
@@ -123,17 +123,6 @@ def test_nothing_is_trained_that_cannot_be_chosen(body, error, explicit, needed)
     assert Couplings().is_needed(TrainingData(body), [fit_with(error, explicit=explicit)]) == needed
 
 
-def test_few_iterations_are_spent_beside_a_good_map(body):
-    kind, data = Pretended(errors={"polynomial": [1e-5], "neurons": [1.0]}), TrainingData(body)
-    for error, least, most in ((1e-10, 1, 200), (1e-8, 201, 4_000)):
-        fits = [fit_with(error, explicit=False)]
-        epochs = 0
-        for trial in kind.models(data, fits, Budget()):
-            fits.append(kind.train(trial, data, Budget()))
-            epochs += trial.epochs
-        assert least <= epochs <= most
-
-
 @pytest.mark.parametrize("name", ["vpt", "vpmt"])
 @pytest.mark.parametrize("predicted", [1, 3])
 def test_all_weights_are_trained(body, name, predicted):
@@ -148,16 +137,6 @@ def test_all_weights_are_trained(body, name, predicted):
         assert all(p.requires_grad and not torch.equal(p, first) for p, first in pairs)
         maps.append(model(torch.from_numpy(body.states("test")[:, :3])))
     assert not torch.equal(*maps)
-
-
-def test_couplings_grow_in_turns_beside_attention(body):
-    """The compiler takes longer than a short trial, so that no ways are compared."""
-    errors = {"polynomial": [10.0**-k for k in range(4, 14)]}
-    fits = fits_of(Pretended({"window": 3}, architecture="vpt", errors=errors), body, epochs=1000)
-    sizes = [(fit.model.arguments["degree"], fit.model.arguments["depth"]) for fit in fits]
-    assert [*dict.fromkeys(sizes)][:4] == [(4, 2), (6, 2), (6, 3), (8, 3)]
-    wide = Pretended({"window": 3}, architecture="vpmt", errors=errors)  # mostly attention
-    assert {fit.model.arguments["depth"] for fit in fits_of(wide, body, epochs=1000)} == {2}
 
 
 def test_attention_learns_what_states_before_tell(tmp_path):

@@ -207,16 +207,9 @@ def test_normal_equations_are_those_of_all_rows(machine_code):
     assert equations.solve(-2 * equations.largest()) is None
 
 
-def test_too_many_parameters_for_a_matrix(monkeypatch):
-    with pytest.raises(InputError, match=r"up to 20,000 .* 20,001: .* 3.2 GB; use .* adam"):
+def test_too_many_parameters_for_a_matrix():
+    with pytest.raises(InputError, match=r"up to 20,000 .* 20,001; use .* adam"):
         NormalEquations(torch.zeros(20_001, dtype=torch.float64), compiled=True)
-
-    def no_memory(*arguments):
-        raise MemoryError
-
-    monkeypatch.setattr("vpintegrator.compiled.symmetric_matrix.np.zeros", no_memory)
-    with pytest.raises(InputError, match=r"no memory for J\^T J of 9 parameters, 0.0 GB"):
-        NormalEquations(torch.zeros(9, dtype=torch.float64), compiled=True)
 
 
 def test_groups_of_a_negative_fold_are_never_left_out():

@@ -39,9 +39,10 @@ def test_errors_of_a_training(body, tmp_path, optimizer, dtype):
     sizes = {"window": 3, "prediction_window": 2, "depth": 1, "width": 4}
     model = vp.models.StandardTransformer(dim=3, **sizes, dtype=getattr(torch, dtype))
     seen, path = [], tmp_path / "model.safetensors"
-    options = {"optimizer": optimizer, "compiled": False, "output": path}
+    options = {"optimizer": optimizer, "compiled": False}
     options["progress"] = lambda history: seen.append(history.validation_error[-1])
     history = vp.train(model, body, epochs=3, **options)
+    vp.save(model, path)
     model = vp.load(path)
     rel = 1e-10 if dtype == "float64" else 1e-5
     training = body.states("train")

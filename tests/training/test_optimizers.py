@@ -7,10 +7,9 @@ from tests.training.conftest import ITERATIVE
 from vpintegrator import models
 from vpintegrator.data import windows
 from vpintegrator.data.pairs import Pair, Pairs
-from vpintegrator.errors import InputError
 from vpintegrator.rollout import rollout
 from vpintegrator.training import train
-from vpintegrator.training.optimizers import BY_NAME, LevenbergMarquardt
+from vpintegrator.training.optimizers import LevenbergMarquardt
 from vpintegrator.training.residuals import Objective
 
 
@@ -29,12 +28,6 @@ def test_steps_do_not_depend_on_blocks(body, one_step):
 def test_every_optimizer_learns(body, one_step, name):
     history = train(one_step(), body, optimizer=name, epochs=12, batch=200)
     assert history.best_validation_error < 0.1
-
-
-def test_an_option_names_the_optimizers_that_have_it(body, one_step):
-    having = " or ".join(k.name for k in BY_NAME.values() if k.follows_gradients)
-    with pytest.raises(InputError, match=f"an option of {having}; l-bfgs has none"):
-        train(one_step(), body, optimizer="l-bfgs", learning_rate=0.1)
 
 
 def test_a_target_ends_training(body, one_step):

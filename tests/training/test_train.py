@@ -8,8 +8,10 @@ import torch
 
 from vpintegrator import models
 from vpintegrator.data import generate, windows
+from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
-from vpintegrator.training import relative_error, train
+from vpintegrator.training import History, relative_error, train
+from vpintegrator.training.residuals import ErrorScale, doubt
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -98,3 +100,25 @@ def test_batch_norm_is_judged_as_it_is_rolled_out(body):
 def test_batch_norm_needs_whole_batches_of_pytorch(body, options, message):
     with pytest.raises(InputError, match=message):
         train(models.StandardTransformer(dim=3, norm="batch"), body, epochs=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("validation", "test", "words"),
+    [
+        (1e-3, 1e-3, ""),
+        (1e-3, 0.9e-1, ""),
+        (1e-3, 1.1e-1, "test error 1.1e-01 is far above the validation error 1.0e-03"),
+        (1e-15, 1e-11, ""),
+        (0.6, 0.4, "validation error 6.0e-01 is above that of no change, 5.0e-01"),
+        (0.4, 0.6, "test error 6.0e-01 is above that of no change, 5.0e-01"),
+        (0.1, float("inf"), "test error inf is far above"),
+        (0.1, float("nan"), ""),
+    ],
+)
+def test_what_is_told(validation, test, words):
+    model = models.VolumePreservingFeedForward(dim=2)
+    windows = Pair(torch.ones(5, 1, 2).double(), torch.full((5, 1, 2), 2.0).double())
+    history = History("adam", 0, 100, best_validation_error=validation, test_error=test)
+    told = doubt(model, windows, ErrorScale((0,), 2.0), history)
+    assert words in told
+    assert bool(words) == bool(told)

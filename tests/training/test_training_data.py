@@ -14,16 +14,14 @@ from vpintegrator.training.training_data import TrainingData
 def small(monkeypatch):
     """Little fits into memory."""
     monkeypatch.setattr(training_data, "IN_MEMORY", 1 << 12)
-    return monkeypatch
 
 
 def test_a_part_of_a_large_group_is_read(body, small):
     data, model = TrainingData(body), models.ResidualNetwork(dim=3, width=4)
     states = data.held("train")
     assert 0 < states.nbytes <= 1 << 12
-    np.testing.assert_array_equal(
-        states, body.states("train")[:: -(-body.shapes["train"][0] // 24)]
-    )
+    every = -(-body.shapes["train"][0] // 24)
+    np.testing.assert_array_equal(states, body.states("train")[::every])
     data.normalise(model)
     data.describe(model)
     np.testing.assert_allclose(model.shift, states.mean((0, 1)), rtol=1e-12, atol=1e-15)

@@ -149,18 +149,18 @@ def _try_kinds(
     prefix = "{}: {}" if len(reasons) > 1 else "{1}"
     refusals = [prefix.format(kind.name, why) for kind, why in reasons if why is not None]
     stopped_by = ""
-    with training_bar(progress, budget.seconds) as bar, until(end):
-        budget = replace(budget, show=bar.show)
+    with training_bar(progress, budget.seconds) as update, until(end):
+        budget = replace(budget, show=update)
         for place, kind in enumerate(admitted):
             if len(kinds) > 1 and not kind.is_needed(data, [] if budget.cheapest else fits):
                 continue
-            bar.update(description=kind.name, training="")
+            update(description=kind.name, training="")
             rest = sum(other.iterative for other in admitted[place:]) if kind.iterative else 1
             with stopping() as stop, until(time.perf_counter() + time_left() / rest):
                 try:
                     for trial in kind.models(data, fits, budget):
                         fits.append(kind.train(trial, data, budget))
-                        bar.update(error=f"{min(fit.error for fit in fits):.1e}")
+                        update(error=f"{min(fit.error for fit in fits):.1e}")
                         if callable(progress):
                             progress(fits[-1])
                         check_time()

@@ -19,6 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from vpintegrator.data.pairs import Pair
 from vpintegrator.dynamics import System
@@ -102,16 +103,11 @@ def start_as_splitting(model: Model, data: TrainingData) -> InitialState:
     if not chosen:
         return InitialState()
     model.metadata["initial_scheme"] = chosen
-    model.choices[:] = [line for line in model.choices if not line.startswith(_BEGINS)]
+    begins, words = "training begins as", f"its shears are fitted to {residual:.0e} of"
     what = "differences of the states" if differences else "the system's vector field"
-    model.choices.append(
-        f"{_BEGINS} {chosen}, an error of {error:.0e}; "
-        f"its shears are fitted to {residual:.0e} of {what}"
-    )
+    model.choices[:] = [line for line in model.choices if not line.startswith(begins)]
+    model.choices.append(f"{begins} {chosen}, an error of {error:.0e}; {words} {what}")
     return InitialState(chosen, residual, error)
-
-
-_BEGINS = "training begins as"
 
 
 def shears_of(model: Model) -> list[LinearShear]:
@@ -160,9 +156,8 @@ def compositions(parts: list[int], reversible: bool) -> Iterator[tuple[str, list
         sweep += turns
     for steps in range(1, _MOST_STEPS):
         factors = [0.5 / steps] * (steps if reversible else 2 * steps)
-        for pause in (0, 1):  # sweeps without any motion, so that it begins with the last part
-            if len(factors) + pause > sweep:
-                continue
+        # sweeps without any motion, so that it begins with the last part
+        for pause in range(min(2, sweep + 1 - len(factors))):
             moved = [0.0] * pause + factors + [0.0] * (sweep + 1)
             words = f"{steps} steps of strang-splitting" if steps > 1 else "strang-splitting"
             yield words, [sum(moved[n] for n in each) for each in sweeps]
@@ -184,10 +179,8 @@ def _velocities(
         moved = time * torch.from_numpy(field[:, : model.dim])
     if model.explicit_time:  # no shear moves it
         moved[..., -1] = 0.0
-    rates = torch.nn.functional.pad(
-        model.coordinates.rates(states, moved), (0, model.parameter_count)
-    )
-    return model.variables(states, k), rates
+    rates = model.coordinates.rates(states, moved)
+    return model.variables(states, k), pad(rates, (0, model.parameter_count))
 
 
 def fit(

@@ -288,7 +288,7 @@ class NormalEquations:
     Raises
     ------
     InputError
-        If memory does not suffice for the matrix, or there are too many parameters.
+        If there are too many parameters.
     """
 
     def __init__(
@@ -300,26 +300,19 @@ class NormalEquations:
         most: int = 20_000,
         large: int = 1_000,
     ) -> None:
-        self.scaled, self.gradient = scaled, torch.zeros_like(like)
+        self.scaled, self.gradient, count = scaled, torch.zeros_like(like), len(like)
         self._machine: SymmetricMatrix | None = None
-        count, size = len(like), len(like) ** 2 * like.element_size() / 1e9
-        instead = "use the optimizer adam, which needs no matrix"
         if count > most:
             raise InputError(
-                f"levenberg-marquardt trains up to {most:,} parameters, and these are {count:,}: "
-                f"J^T J would take {size:.1f} GB; {instead}"
+                f"levenberg-marquardt trains up to {most:,} parameters, and these are {count:,}; "
+                "use the optimizer adam, which needs no matrix"
             )
-        try:
-            if not scaled and (compiled or (like.device.type == "cpu" and count >= large)):
+        if not scaled and (compiled or (like.device.type == "cpu" and count >= large)):
+            with suppress(NotCompilable):
                 dtype, threads = like.numpy().dtype.type, torch.get_num_threads()
-                with suppress(NotCompilable):
-                    self._machine = SymmetricMatrix(count, dtype, threads)
-            own = self._machine
-            self._matrix = torch.from_numpy(own.array) if own else like.new_zeros(count, count)
-        except (MemoryError, RuntimeError):  # PyTorch's, of the same
-            raise InputError(
-                f"there is no memory for J^T J of {count:,} parameters, {size:.1f} GB; {instead}"
-            ) from None
+                self._machine = SymmetricMatrix(count, dtype, threads)
+        own = self._machine
+        self._matrix = torch.from_numpy(own.array) if own else like.new_zeros(count, count)
 
     def clear(self) -> None:
         """Set matrix and gradient to zero."""

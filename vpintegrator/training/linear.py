@@ -62,13 +62,10 @@ class LinearFit:
     @classmethod
     def of(cls, choice: Choice, pairs: int) -> LinearFit:
         """Return the result of a solve."""
-        solution, error, typical = (
-            choice.solution,
-            math.sqrt(choice.square),
-            math.sqrt(choice.typical),
-        )
-        sizes = solution.coefficients.size, solution.rank, pairs
-        return cls(*sizes, error, typical, choice.deviation, solution.penalty)
+        solution = choice.solution
+        error, typical = math.sqrt(choice.square), math.sqrt(choice.typical)
+        counts = solution.coefficients.size, solution.rank, pairs
+        return cls(*counts, error, typical, choice.deviation, solution.penalty)
 
 
 def implicit_map(model: Model) -> ImplicitMap:

@@ -232,12 +232,8 @@ class LevenbergMarquardt(Optimizer, Residual):
                 jacobian, residual = self.jacobian(parameters, *part)
             yield jacobian.reshape(-1, len(parameters)), residual.detach().reshape(-1)
 
-    def _residual_twice(
-        self, vector: torch.Tensor, *pair: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        # once to be differentiated and once as it is
-        residual = self.residuals(vector, Pair(*pair))
-        return residual, residual
+    def _residual_twice(self, vector: torch.Tensor, *pair: Any) -> tuple[torch.Tensor, ...]:
+        return (self.residuals(vector, Pair(*pair)),) * 2  # once to be differentiated
 
 
 class Adam(Optimizer):
@@ -391,8 +387,8 @@ class LBFGS(Optimizer):
         self.optimizer.step(self._closure)
         vector = self.parameters.detach().to(self.pair.inputs.device)
         self.residuals.write(vector)
-        squares = self.residuals.sums(vector, self.pair)[1]
-        return relative(squares.item(), self.pair.targets[..., 0].numel())
+        squares = self.residuals.sums(vector, self.pair)[1].item()
+        return relative(squares, self.pair.targets[..., 0].numel())
 
     def _closure(self) -> float:
         vector = self.parameters.detach().to(self.pair.inputs.device)

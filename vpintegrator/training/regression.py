@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,8 @@ def solve(
     if not isinstance(model.core, AffineMap | PolynomialLayer):
         return fit_pairs(model, layer_pairs(model, data, number, seed), folds=folds, **options)
     if data.is_few:
-        before, after, _, folds = known = data.known_pairs
-        folds = None if known.are_single else folds
+        before, after, *_ = data.known_pairs
+        folds = None if data.known_pairs.are_single else folds
     else:
         pairs = data.pairs(model).sample(number, torch.Generator().manual_seed(seed))
         before, after = pairs.inputs[:, -1], pairs.targets[:, -1]
@@ -206,9 +207,9 @@ def fit_polynomial(
         layer.coefficients.copy_(torch.from_numpy(coefficients))
     layer.decays = tuple(rates.tolist())
     typical, deviation = trimmed(squares[best])
-    sizes, error = (coefficients.size, coefficients.size, len(before)), float(squares[best].mean())
-    penalty = float(PENALTIES[best])
-    return LinearFit(*sizes, math.sqrt(error), math.sqrt(typical), deviation, penalty)
+    sizes = coefficients.size, coefficients.size, len(before)
+    error, penalty = math.sqrt(squares[best].mean()), float(PENALTIES[best])
+    return LinearFit(*sizes, error, math.sqrt(typical), deviation, penalty)
 
 
 def descend(
@@ -239,10 +240,11 @@ def descend(
     return rates
 
 
+@dataclass(frozen=True)
 class _Ridge:
     """Errors of ridge regressions, of all penalties at once.
 
-    Parameters
+    Attributes
     ----------
     values : (pair, term)
         Values of the terms.
@@ -256,17 +258,16 @@ class _Ridge:
         Argument of ``fit_polynomial``.
     """
 
-    def __init__(
-        self,
-        values: np.ndarray,
-        right: np.ndarray,
-        orders: np.ndarray,
-        weight: np.ndarray,
-        folds: np.ndarray | None,
-    ) -> None:
-        self.values, self.right, self.orders, self.weight = values, right, orders, weight
-        self.folds = folds
-        self.penalties = PENALTIES * len(values)
+    values: np.ndarray
+    right: np.ndarray
+    orders: np.ndarray
+    weight: np.ndarray
+    folds: np.ndarray | None
+
+    @property
+    def penalties(self) -> np.ndarray:
+        """Penalties (penalty, 1) of the sum over all pairs."""
+        return PENALTIES[:, None] * len(self.values)
 
     def least_error(self, rates: np.ndarray) -> float:
         """Return the mean square error of pairs that are left out, with the best penalty."""
@@ -286,8 +287,7 @@ class _Ridge:
     def coefficients(self, rates: np.ndarray) -> np.ndarray:
         """Return the coefficients (penalty, term, dim) from all pairs."""
         decay = self.decay(rates)
-        one = np.eye(decay.shape[1])
-        return self._fit(self.values / decay, slice(None), one) / decay.T
+        return self._fit(self.values / decay, slice(None), np.eye(decay.shape[1])) / decay.T
 
     def decay(self, rates: np.ndarray) -> np.ndarray:
         """Return the weights of the coefficients (1, term) in the penalty."""
@@ -295,23 +295,21 @@ class _Ridge:
 
     def _fit(self, weighted: np.ndarray, pairs: np.ndarray | slice, rows: np.ndarray) -> np.ndarray:
         """Return what the fit to some pairs gives (penalty, row, dim) at rows (row, term)."""
-        U, sizes, V = self._decomposed(weighted[pairs])
-        filters = sizes / (sizes**2 + self.penalties[:, None])  # (penalty, rank)
+        check_time()
+        U, sizes, V = np.linalg.svd(weighted[pairs], full_matrices=False)
+        filters = sizes / (sizes**2 + self.penalties)  # (penalty, rank)
         return (rows @ V.T) @ (filters[:, :, None] * (U.T @ self.right[pairs]))
 
     def _one_by_one(self, weighted: np.ndarray) -> np.ndarray:
         """Return errors (penalty, pair, dim) where each pair is left out, by its leverage."""
-        U, sizes, _ = self._decomposed(weighted)
+        check_time()
+        U, sizes, _ = np.linalg.svd(weighted, full_matrices=False)
         projected = U.T @ self.right  # (rank, dim)
         # complements of filter and leverage, which rounding would lose near one
-        dropped = self.penalties[:, None] / (sizes**2 + self.penalties[:, None])  # (penalty, rank)
+        dropped = self.penalties / (sizes**2 + self.penalties)  # (penalty, rank)
         residual = self.right - U @ projected + U @ (dropped[:, :, None] * projected)
         determined = np.maximum(1 - (U**2).sum(1), 0.0) + dropped @ (U**2).T  # (penalty, pair)
         return residual / np.maximum(determined, 1e-300)[:, :, None]
-
-    def _decomposed(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        check_time()
-        return np.linalg.svd(matrix, full_matrices=False)
 
 
 def fit_few_pairs(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from vpintegrator.arguments import check, check_integrator, not_negative, of_kind, whole
+from vpintegrator.arguments import check, check_integrator, not_negative, of_kind, one_of, whole
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
@@ -69,8 +69,7 @@ class Objective:
     noise: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
-            raise InputError(f"loss = '{self.loss}' is none of {', '.join(LOSSES)}")
+        one_of("loss", self.loss, LOSSES)
         check(self, horizon=whole, noise=not_negative)
 
     def residuals_of_window(self, model: Model) -> int:
@@ -104,9 +103,8 @@ class Objective:
 
     def weighted(self, model: Model, difference: torch.Tensor) -> torch.Tensor:
         """Return the residuals whose squares are summed."""
-        return (
-            difference / model.coordinates.state_scale if self.loss == "mean-square" else difference
-        )
+        scale = model.coordinates.state_scale
+        return difference / scale if self.loss == "mean-square" else difference
 
     def noisy(self, model: Model, inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Return the inputs with fresh noise, if there is to be any."""
@@ -166,10 +164,8 @@ class Residuals(ParameterVector):
         """Return weighted and plain sums of squares, (2,), and the gradient of the first."""
         check_time()
         if self.compiled is not None:
-            arrays = machine_windows(pair)
-            squares, half = map(
-                torch.from_numpy, self.compiled.gradient(vector.detach().numpy(), *arrays)
-            )
+            parts = self.compiled.gradient(vector.detach().numpy(), *machine_windows(pair))
+            squares, half = map(torch.from_numpy, parts)
             return squares, 2 * half
         vector = vector.detach().requires_grad_()
         difference = self.objective.difference(self.model, pair, self.named(vector))
@@ -194,10 +190,10 @@ class Residuals(ParameterVector):
 
 def machine_windows(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs and new states as machine code reads them: parameters beside the states."""
-    if pair.parameters is None:
-        return pair.inputs.detach().numpy(), pair.targets.detach().numpy()
-    k = pair.parameters.unsqueeze(1)  # (pair, 1, p)
-    inputs, targets = (beside([states, k]) for states in (pair.inputs, pair.targets))
+    inputs, targets = pair.inputs, pair.targets
+    if pair.parameters is not None:
+        k = pair.parameters.unsqueeze(1)  # (pair, 1, p)
+        inputs, targets = beside([inputs, k]), beside([targets, k])
     return inputs.detach().numpy(), targets.detach().numpy()
 
 
@@ -266,7 +262,11 @@ def relative_error(
             raise InputError(f"{name} has shape {tuple(tensor.shape)}, not (pair, time, dim)")
     new_states = Objective().new_states(model, targets)
     pair = Pair(inputs, new_states, parameters)
-    scale = scale or _scale_of(model, new_states)
+    if scale is None:
+        moving = tuple(i for i in range(model.dim) if i not in model.constant_components)
+        seen = new_states[..., list(moving)].reshape(-1, len(moving))
+        spread = (seen - seen.mean(0)).square().sum(1).mean().sqrt().item()
+        scale = ErrorScale(moving, spread)
     others = {*range(model.dim)} - {*scale.components}
     if compiled is not None and others <= model.constant_components:  # those are exact
         vector = ParameterVector(model).read()
@@ -349,21 +349,10 @@ def doubt(model: Model, held_out: Pair, scale: ErrorScale, history: History) -> 
     moved = (inputs[..., -1:, :] - new_states)[..., list(scale.components)].square().sum()
     unmoved = relative(moved.item(), new_states[..., 0].numel(), scale.spread)
     validation, test = history.best_validation_error, history.test_error
-    unreliable = f"{model.name} is not to be relied on: its"
-    if test > max(_FAR * validation, _ROUNDING):
-        return (
-            f"{unreliable} test error {test:.1e} is far above the validation error {validation:.1e}"
-        )
-    for name, error in (("validation", validation), ("test", test)):
+    why = ""
+    for name, error in (("test", test), ("validation", validation)):
         if math.isfinite(unmoved) and error > unmoved:
-            return (
-                f"{unreliable} {name} error {error:.1e} is above that of no change, {unmoved:.1e}"
-            )
-    return ""
-
-
-def _scale_of(model: Model, states: torch.Tensor) -> ErrorScale:
-    moving = tuple(i for i in range(model.dim) if i not in model.constant_components)
-    seen = states[..., list(moving)].reshape(-1, len(moving))
-    spread = (seen - seen.mean(0)).square().sum(1).mean().sqrt().item()
-    return ErrorScale(moving, spread)
+            why = f"{name} error {error:.1e} is above that of no change, {unmoved:.1e}"
+    if test > max(_FAR * validation, _ROUNDING):
+        why = f"test error {test:.1e} is far above the validation error {validation:.1e}"
+    return why and f"{model.name} is not to be relied on: its {why}"

@@ -6,8 +6,9 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import InputError
@@ -17,8 +18,7 @@ from vpintegrator.runtime.progress import progress_bar
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-CURVES = ("seconds", "training_error", "validation_error")
-_CURVE_POINTS = 200
+_CURVES = ("epoch", "seconds", "training_error", "validation_error")
 
 
 @dataclass
@@ -44,7 +44,7 @@ class History:
     test_error
         Error of the kept weights on the dataset's test group; nan if the group is empty.
     windows
-        Number of windows that a second-order method used at the end, see ``DampedLeastSquares``;
+        Number of windows that a second-order method used at the end, see ``LevenbergMarquardt``;
         else 0.
     rollbacks
         Number of times that the error exploded and training returned to the best weights.
@@ -103,10 +103,9 @@ class History:
 
     def add(self, seconds: float, training_error: float, validation_error: float) -> bool:
         """Note an epoch; return whether its weights are the best so far."""
-        self.epoch.append(self.epochs + 1)
-        self.seconds.append(seconds)
-        self.training_error.append(training_error)
-        self.validation_error.append(validation_error)
+        values = (self.epochs + 1, seconds, training_error, validation_error)
+        for name, value in zip(_CURVES, values, strict=True):
+            getattr(self, name).append(value)
         if validation_error < self.best_validation_error:  # false for nan
             self.best_epoch, self.best_validation_error = self.epochs, validation_error
             return True
@@ -114,11 +113,8 @@ class History:
 
     def summary(self) -> dict[str, Any]:
         """Return the history for a model file, with curves thinned to a few hundred points."""
-        every = max(len(self.epoch) // _CURVE_POINTS, 1)
-        values = asdict(self)
-        for name in ("epoch", *CURVES):
-            values[name] = values[name][::every]
-        return values
+        values, every = asdict(self), max(len(self.epoch) // 200, 1)
+        return values | {name: values[name][::every] for name in _CURVES}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -182,22 +178,24 @@ class Fit:
     @property
     def kinds(self) -> dict[str, float]:
         """Least error of each kind that was tried."""
-        return {
-            kind: min(fit.error for fit in self.tried if fit.kind == kind)
-            for kind in dict.fromkeys(fit.kind for fit in self.tried)
-        }
+        errors: dict[str, float] = {}
+        for fit in self.tried:
+            errors[fit.kind] = min(fit.error, errors.get(fit.kind, math.inf))
+        return errors
 
     def __repr__(self) -> str:
         return f"<Fit {self.kind}, {self.model.name}, {self.size}: error {self.error:.1e}>"
 
     def __str__(self) -> str:
-        history = self.history
+        history, end = self.history, f"stopped by {self.stopped_by}"
+        if self.stopped_by == "interrupt":
+            end = "interrupted; the best model so far is kept, --start goes on from it"
         errors = ", ".join(f"{kind} {error:.1e}" for kind, error in self.kinds.items())
         how = history.optimizer + ("" if history.device == "cpu" else f" on {history.device}")
         how += ", compiled" if history.compiled else ""
         lines = [
-            f"{self.kind}: {self.model.name}, {self.size}; {structure_of(self.model)}",
-            f"  {how}: {history.epochs} epochs, {self.seconds:.1f} s in all, {self._ending}",
+            f"{self.kind}: {self.model.name}, {self.size}; {_structure_of(self.model)}",
+            f"  {how}: {history.epochs} epochs, {self.seconds:.1f} s in all, {end}",
             f"  relative error one window ahead: {_JUDGED[self.judged_by]} {self.error:.2e}"
             + (f", test {history.test_error:.2e}" if math.isfinite(history.test_error) else ""),
             f"  tried, with their errors: {errors}" if len(self.tried) > 1 else "",
@@ -205,19 +203,13 @@ class Fit:
             f"  not compiled: {history.not_compiled}" if history.not_compiled else "",
             f"  {attention}" if (attention := self.model.metadata.get("attention")) else "",
         ]
-        return "\n".join(line for line in lines if line)
-
-    @property
-    def _ending(self) -> str:
-        if self.stopped_by == "interrupt":
-            return "interrupted; the best model so far is kept, --start goes on from it"
-        return f"stopped by {self.stopped_by}"
+        return "\n".join(filter(None, lines))
 
 
 _JUDGED = {"held out": "validation", "left out": "leave-one-out", "blocks": "blocks of time"}
 
 
-def structure_of(model: Model) -> str:
+def _structure_of(model: Model) -> str:
     """Return what a model preserves, in words."""
     words = "no structure is kept"
     if model.measure_preserving:
@@ -259,16 +251,16 @@ def best(
     if not isinstance(fits, Sequence) or not fits or not all(isinstance(f, Fit) for f in fits):
         raise InputError("fits must be one or more results of trainings, each a Fit")
     fits = [*{id(fit.model): fit for fit in fits}.values()]  # the last training of each model
-    kept = [fit for fit in fits if fit.structured]
-    free = min((fit.error for fit in fits if not fit.structured), default=math.inf)
-    if not kept or slack * free < min(fit.error for fit in kept):
-        kept = [fit for fit in fits if not fit.structured]
-    least = min(kept, key=lambda fit: fit.error)
+    free, kept = ([fit for fit in fits if fit.structured == each] for each in (False, True))
+    error = attrgetter("error")
+    if not kept or (free and slack * min(map(error, free)) < min(map(error, kept))):
+        kept = free
+    least = min(kept, key=error)
     factor = slack if least.judged_by == "held out" else 1.0
     limit = max(rounding, factor * least.error)
     explicit = [fit for fit in kept if fit.explicit and fit.error <= limit]
     if explicit and not least.explicit:
-        kept, least = explicit, min(explicit, key=lambda fit: fit.error)
+        kept, least = explicit, min(explicit, key=error)
 
     def is_alike(fit: Fit) -> bool:
         spread = math.hypot(fit.deviation, least.deviation)
@@ -282,44 +274,39 @@ def best(
 Show = Callable[[History], None]
 
 
-class TrainingBar:
-    """Progress bar of trainings: what is trained, its iterations and errors, and the time.
+@contextmanager
+def training_bar(progress: object, seconds: float | None) -> Iterator[Callable[..., None]]:
+    """Show a bar of trainings if ``progress`` is True, or None and standard error is a terminal.
+
+    The value is a function that takes a history with a new iteration, the share that is done, and
+    further words: what is trained (``description``), and the least ``error``.
 
     Parameters
     ----------
-    bar
-        Bar of rich; None shows nothing.
+    progress
+        Argument of ``vp.train`` and ``vp.fit``.
     seconds
         Time of all trainings; None for no limit.
     """
+    is_terminal, start = sys.stderr is not None and sys.stderr.isatty(), time.perf_counter()
+    with ExitStack() as stack:
+        bar: Progress | None = None
+        if progress is True or (progress is None and is_terminal):
+            from rich.progress import TextColumn
 
-    def __init__(self, bar: Progress | None, seconds: float | None) -> None:
-        self.bar, self.seconds, self.start = bar, seconds or math.inf, time.perf_counter()
-        if bar is not None:
-            total = 1.0 if seconds else None  # without a limit the bar says only that it is at work
-            self.task = bar.add_task("", total=total, error="-", training="")
+            texts = "least error {task.fields[error]}", "{task.fields[training]}"
+            bar = stack.enter_context(progress_bar(*map(TextColumn, texts)))
+            # without a limit the bar says only that it is at work
+            task = bar.add_task("", total=1.0 if seconds else None, error="-", training="")
 
-    def update(self, share: float = 0.0, **words: Any) -> None:
-        """Show what is trained (description), the least error, or the share that is done."""
-        if self.bar is not None:
-            share = max(share, (time.perf_counter() - self.start) / self.seconds)
+        def update(history: History | None = None, share: float = 0.0, **words: Any) -> None:
+            if bar is None:
+                return
+            if history is not None:
+                error = history.validation_error[-1]
+                words["training"] = f"iteration {history.epochs}, {error:.1e}"
+            share = max(share, (time.perf_counter() - start) / (seconds or math.inf))
             words |= {"total": 1.0, "completed": share} if share > 0 else {}
-            self.bar.update(self.task, **words)
+            bar.update(task, **words)
 
-    def show(self, history: History) -> None:
-        """Show an iteration of a training."""
-        self.update(training=f"iteration {history.epochs}, {history.validation_error[-1]:.1e}")
-
-
-@contextmanager
-def training_bar(progress: object, seconds: float | None) -> Iterator[TrainingBar]:
-    """Show a bar if ``progress`` is True, or None and standard error is a terminal."""
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    if not (progress is True or (progress is None and is_terminal)):
-        yield TrainingBar(None, seconds)
-        return
-    from rich.progress import TextColumn
-
-    columns = TextColumn("least error {task.fields[error]}"), TextColumn("{task.fields[training]}")
-    with progress_bar(*columns) as bar:
-        yield TrainingBar(bar, seconds)
+        yield update

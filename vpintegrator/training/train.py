@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -18,7 +17,6 @@ from vpintegrator.compiled.method import wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap
-from vpintegrator.models.saving import save_somewhere
 from vpintegrator.models.wrapped import WithParameters
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
@@ -26,7 +24,6 @@ from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.runtime.threads import torch_threads
-from vpintegrator.storage.files import check_output, locked
 from vpintegrator.training.initial_scheme import start_as_splitting
 from vpintegrator.training.optimizers import BY_NAME, Optimizer, PublishedAdam
 from vpintegrator.training.residuals import Objective, doubt, relative_error
@@ -64,8 +61,6 @@ def train(
     seed: int = 0,
     device: str | torch.device = "cpu",
     compiled: bool | None = None,
-    output: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
     progress: Show | bool | None = None,
     judged: bool = True,
 ) -> History:
@@ -121,9 +116,6 @@ def train(
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
         compilation when a model is seen for the first time. By default where that is possible and
         takes less than half of the budget; ``not_compiled`` of the history says why not.
-    output, overwrite
-        File for the trained model, and whether it may exist. Where it cannot be written in the
-        end, the model is kept in another place, which the error names.
     progress
         Called after every epoch; or True for a bar on standard error, False for none. By default
         there is a bar where standard error is a terminal.
@@ -135,14 +127,12 @@ def train(
     -------
     History
         Ctrl-C and SIGTERM end training early, with the best weights so far, and are noted there as
-        ``stopped_by``. If not even an epoch was done by then, no file is written. After SIGTERM the
-        program ends when the file is written, unless it handles SIGTERM itself.
+        ``stopped_by``.
 
     Raises
     ------
     InputError
-        If model and dataset do not fit, an argument is wrong, the file cannot be written, or no
-        validation error was finite: then no model is written.
+        If model and dataset do not fit, an argument is wrong, or no validation error was finite.
     KeyboardInterrupt
         If it comes before training has begun.
 
@@ -174,15 +164,13 @@ def train(
     for name, value in (sizes | counts).items():
         if value is not None:
             (positive if name in sizes else whole)(name, value)
-    if output is not None:
-        check_output(output, overwrite)
     if seconds is None and epochs is None:
         seconds = DEFAULT_SECONDS
     deadline = start + BEYOND * (seconds or math.inf)
     parameters = sum(p.numel() for p in model.parameters())
     history = History(kind.name, seed, parameters, device=str(device))
 
-    with contextlib.nullcontext() if output is None else locked(output), held_back() as signals:
+    with held_back() as signals:
         if normalise:
             data.normalise(model)
             if "training" not in model.metadata and initial_scheme == "auto":  # untrained
@@ -198,9 +186,9 @@ def train(
             stopping() as end,
             until(deadline),
             torch_threads(),
-            training_bar(progress, seconds) as bar,
+            training_bar(progress, seconds) as update,
         ):
-            bar.update(description=model.name)
+            update(description=model.name)
             pairs = data.pairs(model, horizon=objective.horizon)
             size = batch or kind.default_batch(model, objective)
             # attention of PyTorch takes longer with the square of the window
@@ -259,8 +247,7 @@ def train(
                 history.windows = solver.windows
                 shares = history.epochs / (epochs or math.inf), history.used / (seconds or math.inf)
                 history.share = min(max(shares), 1.0)
-                bar.update(history.share, error=f"{history.best_validation_error:.1e}")
-                bar.show(history)
+                update(history, history.share, error=f"{history.best_validation_error:.1e}")
                 if callable(progress):
                     progress(history)
 
@@ -280,13 +267,11 @@ def train(
                 history.warning = doubt(model, held_out, scale, history)
             data.describe(model)
             model.metadata["training"] = json.dumps(history.summary())
-            if output is not None:
-                save_somewhere(model, output, overwrite)
         elif judged and end.by != "interrupt":
             raise InputError(
                 f"{model.name} has learned nothing: its validation error was not finite after "
-                f"any of {history.epochs} epochs, so no model is written; give more seconds, or "
-                "try another model, dataset or learning rate"
+                f"any of {history.epochs} epochs; give more seconds, or try another model, dataset "
+                "or learning rate"
             )
         if signals:  # also one that came after the last epoch
             history.stopped_by = "interrupt"
@@ -365,21 +350,18 @@ def compile_residual(
         refusal = "models with batch norm train in PyTorch only"
     if wanted and refusal:
         raise InputError(f"{refusal}; leave out compiled")
-    if not (wanted or refusal) and expected < _SHORTEST:
-        refusal = f"{about}, too few to compile it"
-    if refusal:
-        return None, refusal
+    if refusal or (not wanted and expected < _SHORTEST):
+        return None, refusal or f"{about}, too few to compile it"
 
     def worth(needed: float, cached: bool) -> bool:
         pays = needed < _COMPILER_SHARE * expected and (cached or needed < time_left())
         return bool(wanted or pays)
 
-    scale = model.coordinates.state_scale
+    scale, chained = model.coordinates.state_scale, objective.horizon > 1
     weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
-    traced = WithParameters(model) if model.ranges else model
     weights = torch.cat([weights, weights.new_ones(len(model.ranges))])
+    traced = WithParameters(model) if model.ranges else model
     try:
-        chained = objective.horizon > 1
         return CompiledResidual(traced, weights.numpy(), chained=chained, worth=worth), ""
     except NotWorthIt as reason:
         return None, f"{reason}: {about}"

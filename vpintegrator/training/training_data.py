@@ -122,10 +122,9 @@ class TrainingData:
     @property
     def is_few(self) -> bool:
         """Whether data are measured, without gaps, and so few that no pairs are held out."""
-        if not (self.dataset.is_observed and self.dataset.is_complete):
-            return False
         shapes = [self.dataset.shapes.get(group, (0, 1, 0)) for group in ("train", "validation")]
-        return sum(count * max(times - 1, 0) for count, times, _ in shapes) <= FEW
+        pairs = sum(count * max(times - 1, 0) for count, times, _ in shapes)
+        return self.dataset.is_observed and self.dataset.is_complete and pairs <= FEW
 
     @cached_property
     def known_pairs(self) -> KnownPairs:
@@ -273,12 +272,10 @@ class TrainingData:
             "region": self._statistics[1].text,
         }
         model.metadata.pop("attention", None)
-        if self.family is not None:
-            return  # no attention reads parameters
-        windows = self.held_out(model).inputs
-        change = attention_change(model, windows[:: len(windows) // 100 or 1])
-        if change is not None:
-            model.metadata["attention"] = change.words
+        if self.family is None:  # no attention reads parameters
+            windows = self.held_out(model).inputs
+            change = attention_change(model, windows[:: len(windows) // 100 or 1])
+            model.metadata |= {} if change is None else {"attention": change.words}
 
     def test_error(self, model: Model) -> float:
         """Return the relative error on test windows; nan without a test group.

@@ -175,17 +175,12 @@ class _Growth:
     @property
     def is_exact(self) -> bool:
         """Whether nothing is left to be learned."""
-        return self.is_met or self.error <= self.kind.exact
-
-    @property
-    def is_met(self) -> bool:
-        """Whether the error that is asked for is reached."""
-        return self.error <= (self.budget.target or 0.0)
+        return self.error <= max(self.kind.exact, self.budget.target or 0.0)
 
     @property
     def is_over(self) -> bool:
-        """Whether the rest of the iterations is for the best model."""
-        return self.is_met or self.used > 0.6 * self.total
+        """Whether the error is reached, or the rest of the iterations is for the best model."""
+        return self.error <= (self.budget.target or 0.0) or self.used > 0.6 * self.total
 
     def part(self, share: float) -> int:
         """Return a share of the iterations."""
@@ -305,9 +300,9 @@ class _Growth:
                 if state.method and state.error < 1.1 * error:
                     best, error = model, state.error
                 if residual < 1e-7 and best is not None:
-                    if degree is not None:
-                        return best
-                    return self.richer(each, error, {**structure, "functions": functions}) or best
+                    arguments = {**structure, "functions": functions}
+                    richer = self.richer(each, error, arguments) if degree is None else None
+                    return richer or best
         return best if residual < 0.1 else None
 
     def richer(self, degree: int, error: float, arguments: Mapping[str, Any]) -> Model | None:
@@ -371,11 +366,10 @@ class _Growth:
 
         def learn(part: Model, data: TrainingData) -> None:
             limits = {"epochs": self.part(0.03), "patience": 20, "target": FAR}
-            options = {"initial_scheme": "none", "normalise": False, "compiled": False}
-            options |= {"seed": self.budget.seed, "progress": False, "judged": False}
+            off = dict.fromkeys(("normalise", "compiled", "progress", "judged"), False)
+            options = {"initial_scheme": "none", "seed": self.budget.seed, **off}
             arguments: dict[str, Any] = {**limits, **self.kind.training, **options}
-            history = train(part, data, **arguments)
-            self.used += history.epochs
+            self.used += train(part, data, **arguments).epochs
             check_time()
 
         model = shooting_start(partial(self.polynomials, (8, 6, 5, 4, 3)), self.data, learn)
@@ -405,7 +399,7 @@ class _Growth:
         elif larger and not small:  # as it grew before, if it can
             promising = [self.way if self.way in larger else [*larger][-1]]
         for way in promising:
-            if self.is_met:
+            if self.error <= (self.budget.target or 0.0):
                 break
             if (yield from self.train(larger[way], 0.08)) < error / 1.5:
                 self.way = way
@@ -462,6 +456,6 @@ def describe(model: Model) -> str:
     words = arguments.get("functions", "neurons")
     if words != "neurons":
         words += f"s of degree {arguments['degree']}"
-        if expressions := arguments.get("expressions"):
-            words += f" with {len(expressions)} of the system's functions"
+    if expressions := arguments.get("expressions"):
+        words += f" with {len(expressions)} of the system's functions"
     return f"{words}, depth {arguments.get('depth')}, {count(model)} parameters"

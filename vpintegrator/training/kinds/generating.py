@@ -23,7 +23,6 @@ from vpintegrator.training.kinds.kind import (
     forms,
     least,
     least_explicit,
-    why_not_complete,
 )
 from vpintegrator.training.results import Fit
 from vpintegrator.training.training_data import FOLDS, TrainingData
@@ -84,41 +83,31 @@ class Splittings(Kind):
         if not forms(data):
             return "the flow changes volumes"
         model = self.built(data, "split", 0, {"stages": 1, **self.options})
-        return why_not_complete(data) or (model if isinstance(model, str) else None)
+        return super().admits(data) or (model if isinstance(model, str) else None)
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
         """Yield splittings as long as one of the last two halved the error."""
         sizes, needed = Sizes(), 0.0
-        schemes = self._schemes(data, budget)
+        core: Any = self.build(data, "split", 0, {"stages": 1, **self.options}).core
+        has_commutators = bool(core.commutators.numel())
+        schemes = SCHEMES if budget.target is None else (*COARSE, *SCHEMES)
+        schemes = WITH_COMMUTATORS if has_commutators else schemes
+        if (stages := self.options.get("stages")) is not None:
+            named = [each for each in (*schemes, *COARSE) if each.stages == stages]
+            schemes = (*named[:1],) or (Scheme(stages),)
         for scheme in schemes:
             if scheme.stages < needed and scheme is not schemes[-1]:
                 continue
             model = self.build(data, "split", budget.seed, {"stages": scheme.stages})
-            splitting_of(model).begin_as(scheme.factors)
+            assert isinstance(model.core, LearnedSplitting)
+            model.core.begin_as(scheme.factors)
             size = f"{scheme.stages} stages begun as {scheme.method}, {count(model)} coefficients"
             training = {"initial_scheme": "none"}
             yield Trial(model, size, self.iterations, self.patience, training)
             if sizes.end(fits[-1].error, 2, budget.target):
                 return
-            if not splitting_of(model).commutators.numel() and budget.target is None:
+            if not has_commutators and budget.target is None:
                 needed = scheme.stages * (fits[-1].error / self.rounding) ** (1 / self.order)
-
-    def _schemes(self, data: TrainingData, budget: Budget) -> Sequence[Scheme]:
-        model = self.build(data, "split", 0, {"stages": 1, **self.options})
-        schemes = SCHEMES if budget.target is None else (*COARSE, *SCHEMES)
-        if splitting_of(model).commutators.numel():
-            schemes = WITH_COMMUTATORS
-        stages = self.options.get("stages")
-        if stages is None:
-            return schemes
-        named = [each for each in (*schemes, *COARSE) if each.stages == stages]
-        return named[:1] or [Scheme(stages)]
-
-
-def splitting_of(model: Model) -> LearnedSplitting:
-    """Return the layer of a splitting."""
-    assert isinstance(model.core, LearnedSplitting)
-    return model.core
 
 
 @dataclass(frozen=True)
@@ -158,7 +147,7 @@ class GeneratingFunctions(SolvedKind):
         moving, largest = data.dataset.dim, self._largest(data)
         if not 2 <= moving <= largest:
             return f"{moving} components move, and polynomials have too many terms from {largest}"
-        return why_not_complete(data)
+        return super().admits(data)
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether the map keeps the form, and no explicit one is at rounding."""
@@ -199,7 +188,11 @@ class GeneratingFunctions(SolvedKind):
         sizes = Sizes()
         far: bool | None = None  # whether a linear map is fitted first, once that is known
         before: Model | None = None
-        for degree in self._sequence(data, functions):
+        given = functions.get("degree", self.options.get("degree"))
+        # where blocks of time are left out, a degree too many costs more than it does elsewhere
+        blocks = data.is_few and len(set(data.known_pairs.folds)) <= FOLDS
+        degrees = range(2, self.highest + 1, 1 if blocks else 2)  # symmetries often leave even ones
+        for degree in degrees if given is None else [given]:
             try:
                 model = self._model(data, degree, budget, functions)
             except InputError:  # too many terms, or none that the symmetries allow
@@ -208,9 +201,13 @@ class GeneratingFunctions(SolvedKind):
                 if before is None:
                     continue
                 return
-            if before is not None and (count(model) > most or self._is_too_large(model, data)):
+            # few data give fewer equations than coefficients need
+            scarce = data.is_few and data.known_pairs.before.numel() < count(model) / 2
+            if before is not None and (count(model) > most or scarce):
                 return
-            size = self._size(degree, model, functions)
+            row = f"{functions['repeats']} maps in a row, " if "repeats" in functions else ""
+            exact = {**self.options, **functions}.get("functions") == "hamiltonian"
+            size = f"{row}{'exact terms, ' * exact}degree {degree}, {count(model)} coefficients"
             yield Trial(model, size, training={"far": bool(far)})
             last = fits[-1]
             if far is None and (degree >= self.compared or "degree" in self.options):
@@ -223,23 +220,14 @@ class GeneratingFunctions(SolvedKind):
             before = last.model
             ratio = min(last.error / sizes.error, 1.0)  # 0 at the first degree
             # terms are as many as the degree to the power of the number of components
-            degrees = degree * ((most / count(model)) ** (1 / data.dataset.dim) - 1)
-            if degree > 4 and last.error * ratio ** max(degrees / 2, 0.0) > least_explicit(fits):
+            further = degree * ((most / count(model)) ** (1 / data.dataset.dim) - 1)
+            if degree > 4 and last.error * ratio ** max(further / 2, 0.0) > least_explicit(fits):
                 return  # an explicit map stays better
             # a product of even polynomials gains at every second degree; small solves are cheap
             patience = 1 if functions or count(model) > 200 else 5
             rounding = ROUNDING if data.is_few else ROUNDING / 10
             if sizes.end(last.error, patience, budget.target, rounding):
                 return
-
-    def _sequence(self, data: TrainingData, functions: Mapping[str, Any]) -> Sequence[int]:
-        """Return the degrees: symmetries often leave only even ones anything to add."""
-        degree = functions.get("degree", self.options.get("degree"))
-        if degree is not None:
-            return [degree]
-        # where blocks of time are left out, a degree too many costs more than it does elsewhere
-        blocks = data.is_few and len(set(data.known_pairs.folds)) <= FOLDS
-        return range(2, self.highest + 1, 1 if blocks else 2)
 
     def _model(
         self, data: TrainingData, degree: int, budget: Budget, functions: Mapping[str, Any]
@@ -256,15 +244,6 @@ class GeneratingFunctions(SolvedKind):
         states, k = data.some_states()
         start = data.extended(states[:1].numpy(), None if k is None else k[:1])
         return states_between(data.system, start, data.step, 2) is not None
-
-    def _size(self, degree: int, model: Model, functions: Mapping[str, Any]) -> str:
-        row = f"{functions['repeats']} maps in a row, " if "repeats" in functions else ""
-        exact = "hamiltonian" in (functions.get("functions"), self.options.get("functions"))
-        return f"{row}{'exact terms, ' * exact}degree {degree}, {count(model)} coefficients"
-
-    def _is_too_large(self, model: Model, data: TrainingData) -> bool:
-        """Whether few data give fewer equations than coefficients need."""
-        return data.is_few and data.known_pairs.before.numel() < count(model) / 2
 
     def _largest(self, data: TrainingData) -> int:
         """Return the most components: few if no Hamiltonian is known, or if it can be split."""

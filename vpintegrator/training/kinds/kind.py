@@ -108,9 +108,9 @@ class Kind(ABC):
     structured: ClassVar[bool] = True
     iterative: ClassVar[bool] = False
 
-    @abstractmethod
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no such model, or None."""
+        return None if data.dataset.is_complete else "some states were not observed"
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether a model of this kind can still be chosen, if there are other kinds, too."""
@@ -148,31 +148,30 @@ class Kind(ABC):
         self, trial: Trial, history: History, error: float, deviation: float, by: str = "held out"
     ) -> Fit:
         """Return the record of a trained model."""
-        finite = math.isfinite(error)
-        error, deviation = (error, deviation) if finite else (math.inf, 0.0)
+        if not math.isfinite(error):
+            error, deviation = math.inf, 0.0
         structured = self.structured or trial.model.measure_preserving
-        seconds, end = history.used, history.stopped_by
-        judged = (error, deviation, by, seconds, self.explicit, structured)
-        return Fit(trial.model, self.name, trial.size, *judged, history, end)
+        judged = (error, deviation, by, history.used, self.explicit, structured)
+        return Fit(trial.model, self.name, trial.size, *judged, history, history.stopped_by)
 
     def solved(
         self, trial: Trial, result: LinearFit, data: TrainingData, budget: Budget, start: float
     ) -> Fit:
         """Return the record of a linear solve; few data are judged by pairs that are left out."""
-        history = History("linear", budget.seed, result.coefficients)
-        history.windows, history.stopped_by = result.pairs, "solved"
+        history = History("linear", budget.seed, result.coefficients, stopped_by="solved")
+        history.windows = result.pairs
         seconds = time.perf_counter() - start
         if not data.is_few:
             error, deviation = data.held_out_error(trial.model)
-            history.add(seconds, result.error, error)
-            return self.fit_of(trial, history, error, deviation)
-        single = data.known_pairs.are_single
-        error = result.typical if single else result.error
-        # linear equations may promise more than the map keeps, and an implicit one may not solve
-        error = max(error, data.known_error(trial.model))
+            by = "held out"
+        else:
+            by = "left out" if data.known_pairs.are_single else "blocks"
+            error = result.typical if by == "left out" else result.error
+            # linear equations may promise more than the map keeps, and implicit ones may not solve
+            error = max(error, data.known_error(trial.model))
+            deviation = error * result.deviation / 2
         history.add(seconds, result.error, error)
-        by = "left out" if single else "blocks"
-        return self.fit_of(trial, history, error, error * result.deviation / 2, by)
+        return self.fit_of(trial, history, error, deviation, by)
 
     def build(
         self, data: TrainingData, name: str, seed: int, arguments: Mapping[str, Any] = {}
@@ -256,8 +255,3 @@ def forms(data: TrainingData) -> tuple[str, ...]:
     # in two dimensions the symplectic form is the area
     even = data.dataset.dim > 2 and data.dataset.dim % 2 == 0
     return ("symplectic", "volume") if even else ("volume",)
-
-
-def why_not_complete(data: TrainingData) -> str | None:
-    """Return why the data are not whole states; None if they are."""
-    return None if data.dataset.is_complete else "some states were not observed"

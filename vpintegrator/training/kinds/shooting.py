@@ -140,10 +140,8 @@ def _alone(model: Model, own: list[torch.nn.Module]) -> Model:
     part.reversing_symmetries = part.reversing_symmetries[:0]
     part.metadata, part.choices = {}, []
     if part.explicit_time:
-        part._buffers = {
-            **part._buffers,
-            "time_step": torch.zeros_like(part.get_buffer("time_step")),
-        }
+        still = torch.zeros_like(part.get_buffer("time_step"))
+        part._buffers = {**part._buffers, "time_step": still}
     return part
 
 
@@ -151,20 +149,16 @@ class _SegmentData(TrainingData):
     """Pairs of states before and after a segment, a tenth of which is held out."""
 
     def __init__(
-        self,
-        data: TrainingData,
-        before: np.ndarray,
-        after: np.ndarray,
-        parameters: torch.Tensor | None = None,
+        self, data: TrainingData, before: np.ndarray, after: np.ndarray, *parameters: torch.Tensor
     ) -> None:
         super().__init__(data.dataset)
         self._statistics = data._statistics
         both = [torch.from_numpy(np.ascontiguousarray(s))[:, None] for s in (before, after)]
-        both += [] if parameters is None else [parameters]
-        held_out = len(before) // 10 or 1
-        self._own: dict[str, Pairs] = {
-            "train": Pairs.of_tensors(*(states[held_out:] for states in both)),
-            "validation": Pairs.of_tensors(*(states[:held_out] for states in both)),
+        first = len(before) // 10 or 1
+        parts = {"train": slice(first, None), "validation": slice(first)}
+        self._own = {
+            group: Pairs.of_tensors(*(states[own] for states in (*both, *parameters)))
+            for group, own in parts.items()
         }
 
     def pairs(self, model: Model, group: str = "train", horizon: int = 1) -> Pairs:

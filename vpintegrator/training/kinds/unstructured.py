@@ -22,10 +22,6 @@ class LinearMaps(SolvedKind):
 
     name: ClassVar[str] = "linear maps"
 
-    def admits(self, data: TrainingData) -> str | None:
-        """Return the reason why these data have no linear map, or None."""
-        return base.why_not_complete(data)
-
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether the map may be linear: of measured states, without angles and parameters."""
         system = data.dataset.system
@@ -65,7 +61,7 @@ class PolynomialRegression(SolvedKind):
             return "a family of maps is no polynomial of the states"
         if data.dataset.dim >= self.coefficients:
             return f"polynomials of {data.dataset.dim:,} components have too many terms"
-        return base.why_not_complete(data)
+        return super().admits(data)
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether no structure is known, or the maps that keep it err by more than 1e-9."""
@@ -165,7 +161,6 @@ class Network(Kind):
             widest = model
         if widest is None:
             raise InputError(f"no {name} can be built for states of {data.dataset.dim} components")
-        width = widest.arguments["width"]
-        why = f"width {width} was chosen: {budget.seconds:g} s suffice for its parameters"
-        widest.choices.append(why)
+        words = f"was chosen: {budget.seconds:g} s suffice for its parameters"
+        widest.choices.append(f"width {widest.arguments['width']} {words}")
         return widest

@@ -1,0 +1,202 @@
+"""The studies of the benchmarks, each on small cases for an instant: their tables and files."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from tests.scripts.conftest import run
+from vpintegrator.errors import InputError
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_accuracy(script, tmp_path):
+    arguments = ["--seconds", "0.5", "--steps", "1000", "--only", "vpff,published,vpff-adam"]
+    run(script("accuracy"), *arguments)
+    lines = [line for line in (tmp_path / "accuracy.md").read_text().splitlines() if "| " in line]
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert "at 1,000 steps" in header
+    assert [row[0] for row in rows] == ["vpff", "published", "vpff-adam"]
+    assert [row[1] for row in rows] == ["576", "180", "576"]
+    errors, ratios = ([float(row[k].replace(",", "")) for row in rows] for k in (2, 3))
+    assert ratios[0] == 1  # the best of ours, even where a peer is better after an instant
+    assert ratios == pytest.approx([error / errors[0] for error in errors], rel=0.1, abs=0.1)
+    assert "--overwrite" in run(script("accuracy"), *arguments, code=2)
+
+
+@pytest.mark.parametrize("name", ["volnet", "volnet-p"])
+def test_strupnet_as_an_integrator(script, name):
+    """Whatever its layers, it is the peer's own map, in double precision, and keeps volume."""
+    pytest.importorskip("strupnet")
+    dataset = vp.generate("rigid-body", "few.h5", count=20)
+    torch.set_default_dtype(torch.float32)
+    model = script("accuracy").ENTRIES[name].make(dataset)
+    assert torch.get_default_dtype() == torch.float32
+    assert all(parameter.dtype == torch.float64 for parameter in model.parameters())
+    methods = {layer.method for layer in model.core.net.layer_list}
+    assert methods == {"P" if name == "volnet-p" else "R"}
+    state = torch.tensor([0.3, -0.5, 0.8], dtype=torch.float64)
+    assert torch.equal(model(state[None])[0], model.core.net(state, dataset.step))
+    jacobian = torch.func.jacrev(lambda z: model(z[None])[0])(state)
+    assert math.isclose(torch.linalg.det(jacobian).item(), 1.0, abs_tol=1e-12)
+    assert vp.train(model, dataset, optimizer="adam", epochs=2).test_error < 1
+
+
+def test_attention(script, tmp_path):
+    options = ("--seconds", "1", "--seeds", "1", "--count", "30", "--model", "vpff")
+    output = run(script("attention"), "--folder", ".", "--case", "a component unseen", *options)
+    assert "after 20 steps" in output and (tmp_path / "a-component-unseen.h5").exists()
+
+
+class InProcess:
+    """A process that is none."""
+
+    def __init__(self, target, args):
+        self.start, self.exitcode = lambda: target(*args), 0
+
+    def join(self, timeout=None):
+        pass
+
+    kill = join
+
+    def is_alive(self):
+        return False
+
+
+@pytest.mark.thorough
+def test_the_catalogue(script, tmp_path, monkeypatch):
+    module = script("catalogue")
+    monkeypatch.setattr(module.time, "perf_counter", module.time.perf_counter)  # given back
+    context = SimpleNamespace(Process=InProcess)
+    monkeypatch.setattr(module.multiprocessing, "get_context", lambda _: context)
+    options = ["--folder", ".", "--seconds", "1", "--systems", "harmonic-oscillator"]
+    output = run(module, *options)
+    rollout = read(tmp_path / "harmonic-oscillator-default.json")["rollout"]
+    assert {"default", "rk4", "dormand-prince-8"} < set(rollout)
+    assert rollout["default"]["RMSE"] < 1e-9 < rollout["rk4"]["RMSE"]
+    assert "RMSE / RK4: below 1 on 1 of 1" in output
+    assert output.splitlines()[-1] == "not measured: none"
+    monkeypatch.setattr(module, "measure", None)  # what is there is not done again
+    again = run(module, *options, "--figure", "catalogue.png")
+    assert (tmp_path / "catalogue.png").read_bytes().startswith(b"\x89PNG")
+    assert again.splitlines()[-1] == output.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("own", "rk4", "below"),
+    [
+        *((1e-4, 2e-3, True), (1e-4, 1e-5, False), (1e-4, math.nan, True)),
+        *((math.nan, 1.0, False), (math.inf, math.inf, False)),
+    ],
+)
+def test_an_error_that_is_no_number_is_larger_than_all_others(script, own, rk4, below):
+    rows = {"default": {"RMSE": own}, "rk4": {"RMSE": rk4}}
+    assert script("catalogue").is_below({"rollout": rows}, ["rk4"]) == below
+
+
+def test_generating_functions(script, compiler, tmp_path, monkeypatch):
+    """Without heyoka, and with couplings that are not trained."""
+    module, small = script("generating_functions"), {"count": 30, "steps": 10}
+
+    def couplings(data):
+        if data.system.is_discrete:
+            raise InputError("there are none")
+        arguments = {"functions": "polynomial", "degree": 3, "depth": 1}
+        model = vp.models.build(data.system, vp.models.suited(data.system), arguments)
+        return SimpleNamespace(model=model, error=0.5)
+
+    cases = {"product-oscillator": small, "a map": {"system": "henon-map"} | small}
+    monkeypatch.setattr(script("maps_peers"), "taylor", lambda *arguments: lambda states: states)
+    for name, value in {"couplings": couplings, "CASES": cases, "TRAJECTORIES": 16}.items():
+        monkeypatch.setattr(module, name, value)
+    output = run(module, "--folder", ".", "--quick", "--markdown")
+    oscillator, of_map = (read(tmp_path / f"{name}-generating-functions.json") for name in cases)
+    assert oscillator["model"] == "sgf"
+    assert oscillator["validation"] < 1e-6 and oscillator["test"] < 1e-6
+    assert oscillator["couplings"] == 0.5 and oscillator["gauss-legendre-6"] < 1e-3
+    assert oscillator["cost"].keys() == {"solved", "couplings", "gauss-legendre-6", "heyoka"}
+    assert all(cost > 0 for cost in oscillator["cost"].values())
+    assert of_map["validation"] < 1e-10  # quadratic, as its generating function
+    assert of_map["couplings"] is None and of_map["gauss-legendre-6"] is None
+    assert of_map["cost"].keys() == {"solved"}
+    assert f"| {oscillator['validation']:.1e} |" in output
+
+
+@pytest.fixture
+def maps(script, monkeypatch):
+    """The benchmark of maps over a turn with few settings."""
+    module, harness = script("maps"), script("harness")
+    monkeypatch.setattr(harness, "_SAMPLE", 0.0)
+    monkeypatch.setattr(harness, "_FEWEST", 1)
+    cases = {
+        "pendulum": module.Case("pendulum", 1.0, train=20),
+        "forced": module.Case("forced-pendulum", train=20),
+        "section": module.Case("henon-heiles", energy=1 / 12, train=20),
+    }
+    few = {"TOLERANCES": (1e-6,), "SCIPY": (1e-6,), "CLASSICAL": ("rk4",), "STEPS": (32,)}
+    for name, value in (few | {"CASES": cases}).items():
+        monkeypatch.setattr(module, name, value)
+    return module
+
+
+def test_what_moves_states_gives_the_same(maps):
+    """All solvers of a case, heyoka among them where it is installed, at a moderate accuracy."""
+    for case in maps.CASES.values():
+        for candidate in maps.solvers(case, maps.Turn(case, 16)):
+            assert candidate.error() < 1e-2, candidate.method
+            assert candidate.once().shape[1] == candidate.turns
+
+
+def test_maps(maps, tmp_path):
+    arguments = {"functions": "polynomial", "degree": 3}
+    for name, case in maps.CASES.items():
+        model = vp.models.build(maps.Turn(case, 1).learned, arguments=arguments)
+        vp.save(model, f"{name}.safetensors")
+    output = run(maps, "--folder", ".", "--quick", "--figure", "maps.png")
+    forced = read(tmp_path / "forced.json")
+    assert forced["turn"] == pytest.approx(np.pi) and forced["dim"] == 2
+    assert forced["rows"][0]["method"] == "learned"
+    assert (tmp_path / "maps.png").stat().st_size > 10_000
+    assert "best / learned" in output
+
+
+def test_splittings(script, compiler, tmp_path, monkeypatch):
+    module = script("splittings")
+    few = {"CASES": ("pendulum",), "STAGES": (10,), "WITH_COMMUTATORS": (3,)}
+    for name, value in few.items():
+        monkeypatch.setattr(module, name, value)
+    vp.generate("pendulum", "pendulum.h5", count=30, steps=10)
+    output = run(module, "--folder", ".", "--quick", "--markdown")
+    found = read(tmp_path / "pendulum-splittings.json")
+    assert [row["stages"] for row in found["rows"]] == [10, 3]
+    assert all(row["error"] < found["peers"]["blanes-moan-4"][0] for row in found["rows"])
+    assert found["rows"][0]["error"] < found["peers"]["blanes-moan-6"][0]
+    assert "| pendulum |" in output
+
+
+def test_symplectic_networks(script, tmp_path, monkeypatch):
+    """Entries are measured in this process."""
+    module = script("symplectic")
+    length = {"steps": 10, "trajectories": 3, "tangent_steps": 0, "compiled": False}
+    monkeypatch.setattr(module, "_length", lambda: length)
+    monkeypatch.setattr(module.time, "perf_counter", module.time.perf_counter)  # given back
+    monkeypatch.setattr(module, "in_a_process", lambda *arguments: module.measure(*arguments))
+    output = run(module, "--folder", ".", "--quick", "--markdown")
+    names = ("spff", "stoermer-verlet", "henonnet-adam")
+    own, verlet, peer = (read(tmp_path / f"pendulum-{name}.json") for name in names)
+    assert own["form"] < 1e-13 and own["on windows"] is None
+    assert verlet["form"] < 1e-13 and 0 < verlet["error"] < 1e-2
+    assert peer["form"] < 1e-12 and peer["on windows"] is None
+    assert f"| {own['error']:.1e}, {own['RMSE']:.1e} |" in output
