@@ -160,8 +160,7 @@ class Problem(Residual):
 
 @pytest.mark.parametrize("factor", [1.0, 10.0])
 @pytest.mark.parametrize(
-    ("function", "start"),
-    [(rosenbrock, [-1.2, 1.0]), (powell_singular, [3.0, -1.0, 0.0, 1.0])],
+    ("function", "start"), [(rosenbrock, [-1.2, 1.0]), (powell_singular, [3.0, -1.0, 0.0, 1.0])]
 )
 def test_classical_problems_are_solved_as_scipy_does(function, start, factor):
     start = factor * np.array(start)

@@ -189,11 +189,9 @@ def _cheapest(fits: Sequence[Fit], data: TrainingData, target: float, end: float
         models = {name: fit.model for name, fit in named.items()}
         table = one_step(models, data, methods=(), group="validation", seconds=10.0 * len(models))
     row = table.cheapest(target)
-    reason = (
-        f"no map errs by at most {target:g}, this one errs least"
-        if row.error > target
-        else f"the cheapest step below {target:g} among {len(below)} maps, {duration(row.cost)}"
-    )
+    reason = f"the cheapest step below {target:g} among {len(below)} maps, {duration(row.cost)}"
+    if row.error > target:
+        reason = f"no map errs by at most {target:g}, this one errs least"
     return replace(named[row.name], cost=row.cost, reason=reason)
 
 

@@ -69,9 +69,9 @@ def kinds_of(
 
 def _are_searched(name: str, options: Mapping[str, Any], training: Mapping[str, Any]) -> bool:
     """Whether functions, degree and depth of the layers are to be found."""
-    missing = {"functions", "degree", "depth"} if name != "auto" else set()
-    if missing:
-        missing -= arguments_of(ARCHITECTURES.find(name)).keys()
+    missing = set[str]()
+    if name != "auto":
+        missing = {"functions", "degree", "depth"} - arguments_of(ARCHITECTURES.find(name)).keys()
     of_neurons = {"functions", "width", "activation"} & options.keys()
     return (
         not (of_neurons or missing)

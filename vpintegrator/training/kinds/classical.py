@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from vpintegrator.compiled.one_step import fewest_substeps
@@ -51,7 +52,9 @@ class ClassicalMethods(Kind):
             model = self.built(data, "classical", budget.seed, {"method": method})
             if isinstance(model, str):  # it does not apply
                 continue
-            substeps = self._fewest(model, data, budget.target or ROUNDING)
+            data.normalise(model)
+            error, target = partial(_error, model, data), budget.target or ROUNDING
+            substeps = fewest_substeps(error, target, MOST_SUBSTEPS)[0]
             if substeps is None:
                 continue
             arguments = {"method": method, "substeps": substeps}
@@ -67,15 +70,10 @@ class ClassicalMethods(Kind):
         history.add(time.perf_counter() - start, error, error)
         return self.fit_of(trial, history, error, deviation)
 
-    def _fewest(self, model: Model, data: TrainingData, target: float) -> int | None:
-        """Return the least number of substeps that reaches the target."""
-        data.normalise(model)
-        core = model.core
-        assert isinstance(core, Substeps)
 
-        def error(substeps: int) -> float:
-            core.repeats = substeps
-            core.set_step(data.dataset.step)
-            return data.held_out_error(model)[0]
-
-        return fewest_substeps(error, target, MOST_SUBSTEPS)[0]
+def _error(model: Model, data: TrainingData, substeps: int) -> float:
+    """Return the error of a method with substeps."""
+    assert isinstance(model.core, Substeps)
+    model.core.repeats = substeps
+    model.core.set_step(data.dataset.step)
+    return data.held_out_error(model)[0]

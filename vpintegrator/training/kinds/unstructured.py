@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -153,12 +154,11 @@ class Network(Kind):
         most = (budget.seconds / self.iterations / self.seconds) ** (1 / 3)
         widest: Model | None = None
         for width in range(data.dataset.dim, 257):
-            model = self.built(data, name, budget.seed, {"width": width})
-            if isinstance(model, str):  # such as a number of heads that does not divide it
-                continue
-            if widest is not None and count(model) > most:
-                break
-            widest = model
+            with suppress(InputError):  # such as a number of heads that does not divide it
+                model = self.build(data, name, budget.seed, {"width": width})
+                if widest is not None and count(model) > most:
+                    break
+                widest = model
         if widest is None:
             raise InputError(f"no {name} can be built for states of {data.dataset.dim} components")
         words = f"was chosen: {budget.seconds:g} s suffice for its parameters"
