@@ -8,7 +8,7 @@ import torch
 
 import vpintegrator as vp
 from tests.devices.same import assert_same, assert_same_map
-from tests.models.needed import needed
+from tests.models.cases import needed
 from tests.models.test_charts import LOGARITHMS, POLAR
 from tests.nn.laws import SIGN_FLIPS, randomise, sample
 from vpintegrator.models import ARCHITECTURES

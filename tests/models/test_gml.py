@@ -3,6 +3,8 @@
 The networks are evaluated here as the Julia package does: columns are time steps.
 """
 
+from functools import reduce
+
 import h5py
 import numpy as np
 import pytest
@@ -21,140 +23,127 @@ from vpintegrator.models import (
 )
 
 
+def identity(Z):
+    return Z
+
+
 class Writer:
     """Writes layers to a file as Julia does, and keeps the same layers as functions."""
 
-    def __init__(self, path, dim, seed=0, dtype=np.float64):
-        self.path, self.dim, self.dtype = path, dim, dtype
-        self.random = np.random.default_rng(seed)
-        self.layers = []
+    def __init__(self, path, dim, dtype=np.float64):
+        self.path, self.dim, self.dtype, self.layers = path, dim, dtype, []
+        self.random = np.random.default_rng(0)
         self.file = h5py.File(path, "w")
-        self.count = 0
 
     def array(self, *shape):
         return (0.3 * self.random.standard_normal(shape)).astype(self.dtype)
 
-    def group(self):
-        self.count += 1
-        return self.file.create_group(f"L{self.count}")
+    def put(self, name, array, kind=None):
+        """Write a column-major array of the next layer, or the entries of a matrix of a kind."""
+        name = f"L{len(self.layers) + 1}/{name}"
+        if kind is not None:
+            self.file.create_group(name).attrs["gml_type"] = kind
+            name += {"StiefelManifold": "/A"}.get(kind, "/S")
+        self.file[name] = np.asarray(array).T
 
-    def put(self, group, name, array):
-        group[name] = np.asarray(array).T  # column-major
+    def lower(self, name, kind):
+        """Write the entries of a triangular or skew-symmetric matrix; return the lower half."""
+        entries, L = self.array(self.dim * (self.dim - 1) // 2), np.zeros((self.dim, self.dim))
+        self.put(name, entries, kind)
+        L[np.tril_indices(self.dim, -1)] = entries
+        return L
 
-    def triangular(self, kind, function, bias):
-        layer, n = self.group(), self.dim
-        weight = layer.create_group("weight")
-        weight.attrs["gml_type"] = kind
-        S = self.array(n * (n - 1) // 2)
-        self.put(weight, "S", S)
-        weight["n"] = n
-        L = np.zeros((n, n))
-        L[np.tril_indices(n, -1)] = S
-        L = L if kind == "LowerTriangular" else L.T
-        b = self.array(n) if bias else np.zeros(n)
+    def triangular(self, upper, function, bias):
+        L = self.lower("weight", "UpperTriangular" if upper else "LowerTriangular")
+        L, b = L.T if upper else L, self.array(self.dim) if bias else np.zeros(self.dim)
         if bias:
-            self.put(layer, "bias", b)
+            self.put("bias", b)
         self.layers.append(lambda Z: Z + function(L @ Z + b[:, None]))
 
     def feed_forward(self, blocks, linear, upper_first=False):
-        kinds = ["LowerTriangular", "UpperTriangular"][:: -1 if upper_first else 1]
-
         def pair(function, first, second):
-            self.triangular(kinds[0], function, first)
-            self.triangular(kinds[1], function, second)
+            self.triangular(upper_first, function, first)
+            self.triangular(not upper_first, function, second)
 
         for _ in range(blocks):
             for index in range(linear):
-                pair(lambda x: x, False, index == linear - 1)
+                pair(identity, False, index == linear - 1)
             pair(np.tanh, True, True)
-        pair(lambda x: x, False, True)
+        pair(identity, False, True)
 
     def volume_preserving_attention(self, skew):
-        layer, n = self.group(), self.dim
         if skew:
-            A = layer.create_group("A")
-            A.attrs["gml_type"] = np.bytes_("SkewSymMatrix")
-            S = self.array(n * (n - 1) // 2)
-            self.put(A, "S", S)
-            A["n"] = n
-            matrix = np.zeros((n, n))
-            matrix[np.tril_indices(n, -1)] = S
-            matrix -= matrix.T
+            A = self.lower("A", np.bytes_("SkewSymMatrix"))
+            A = A - A.T
         else:
-            matrix = self.array(n, n)
-            self.put(layer, "A", matrix)
+            A = self.array(self.dim, self.dim)
+            self.put("A", A)
 
         def function(Z):
-            C = Z.T @ matrix @ Z
+            C, one = Z.T @ A @ Z, np.eye(Z.shape[1])
             if not skew:
-                C = np.tril(C, -1) / np.sqrt(n)
+                C = np.tril(C, -1) / np.sqrt(self.dim)
                 C = C - C.T
-            one = np.eye(len(C))
             return Z @ (one - C) @ np.linalg.inv(one + C)
 
         self.layers.append(function)
 
     def multihead(self, width, heads, stiefel):
-        layer = self.group()
-        P = {}
+        kind, P = "StiefelManifold" if stiefel else None, {}
         for key in ("PQ", "PK", "PV"):
-            group = layer.create_group(key)
-            P[key] = []
+            P[key] = [self.array(width, width // heads) for _ in range(heads)]
+            if stiefel:
+                P[key] = [np.linalg.qr(matrix)[0] for matrix in P[key]]
             for index in reversed(range(heads)):  # h5py sorts names, Julia does not
-                matrix = self.array(width, width // heads)
-                if stiefel:
-                    matrix = np.linalg.qr(matrix)[0]
-                    entry = group.create_group(f"head_{index + 1}")
-                    entry.attrs["gml_type"] = "StiefelManifold"
-                    self.put(entry, "A", matrix)
-                else:
-                    self.put(group, f"head_{index + 1}", matrix)
-                P[key].insert(0, matrix)
+                self.put(f"{key}/head_{index + 1}", P[key][index], kind)
 
         def function(Z):
             output = []
             for q, k, v in zip(P["PQ"], P["PK"], P["PV"], strict=True):
-                scores = (q.T @ Z).T @ (k.T @ Z) / np.sqrt(width)
-                weights = np.exp(scores) / np.exp(scores).sum(0)
-                output.append(v.T @ Z @ weights)
+                weights = np.exp((q.T @ Z).T @ (k.T @ Z) / np.sqrt(width))
+                output.append(v.T @ Z @ (weights / weights.sum(0)))
             return Z + np.concatenate(output)
 
         self.layers.append(function)
 
-    def dense(self, outputs, inputs, function, residual):
-        layer = self.group()
-        W, b = self.array(outputs, inputs), self.array(outputs)
-        self.put(layer, "weight" if residual else "W", W)
-        self.put(layer, "bias" if residual else "b", b)
+    def dense(self, outputs, inputs, function=identity, names=("W", "b")):
+        arrays = self.array(outputs, inputs), self.array(outputs)
+        for name, array in zip(names, arrays, strict=True):
+            self.put(name, array)
+        W, b = arrays
+        residual = "weight" in names
         self.layers.append(lambda Z: (Z if residual else 0) + function(W @ Z + b[:, None]))
 
     def residual(self, width, count):
         for index in range(count):
-            self.dense(width, width, np.tanh if index < count - 1 else lambda x: x, True)
+            function = np.tanh if index < count - 1 else identity
+            self.dense(width, width, function, ("weight", "bias"))
 
-    def close(self):
+    def transformer(self, width, heads, stiefel):
+        if width != self.dim:
+            self.dense(width, self.dim)
+        for _ in range(2):
+            self.multihead(width, heads, stiefel)
+            self.residual(width, 3)
+        if width != self.dim:
+            self.dense(self.dim, width)
+
+    def volume_preserving_transformer(self, skew, blocks, linear):
+        for _ in range(3):  # 33 layers for (2, 1): numeric order matters
+            self.volume_preserving_attention(skew)
+            self.feed_forward(blocks, linear)
+
+    def check(self, kind, window, /, **options):
+        """Load the file, and compare the model with the layers."""
         self.file.close()
-        return self.path
-
-    def __call__(self, X):
-        outputs = []
-        for window in X:
-            Z = window.T
-            for layer in self.layers:
-                Z = layer(Z)
-            outputs.append(Z.T)
-        return torch.as_tensor(np.stack(outputs))
-
-
-def windows(length, dim, seed=5):
-    return np.random.default_rng(seed).standard_normal((4, length, dim))
-
-
-def check(writer, model, length):
-    X = windows(length, writer.dim)
-    tolerance = 1e-12 if writer.dtype == np.float64 else 1e-4
-    actual = model(torch.as_tensor(X, dtype=model.shift.dtype)).detach()
-    assert_close(actual.double(), writer(X), tolerance)
+        model = load_gml(self.path, **options)
+        assert isinstance(model, kind) and model.window == window
+        X = np.random.default_rng(5).standard_normal((4, window, self.dim))
+        Y = [reduce(lambda Z, layer: layer(Z), self.layers, Z.T).T for Z in X]
+        actual = model(torch.as_tensor(X, dtype=model.shift.dtype)).detach().double()
+        tolerance = 1e-12 if self.dtype == np.float64 else 1e-4
+        assert_close(actual, torch.as_tensor(np.stack(Y)), tolerance)
+        return model
 
 
 @pytest.fixture
@@ -166,24 +155,17 @@ def path(tmp_path):
 @pytest.mark.parametrize(("blocks", "linear"), [(2, 1), (1, 1), (1, 3)])
 def test_volume_preserving_transformer(path, skew, blocks, linear):
     writer = Writer(path, 3)
-    for _ in range(3):  # 33 layers for (2, 1): numeric order matters
-        writer.volume_preserving_attention(skew)
-        writer.feed_forward(blocks, linear)
-    model = load_gml(writer.close())
-    assert isinstance(model, VolumePreservingTransformer)
+    writer.volume_preserving_transformer(skew, blocks, linear)
+    model = writer.check(VolumePreservingTransformer, 3)
     assert model.structure.keeps_volume == skew
-    assert model.window == 3
-    check(writer, model, 3)
-    check(writer, load_gml(path, window=5, prediction_window=1), 5)
+    writer.check(VolumePreservingTransformer, 5, window=5, prediction_window=1)
 
 
 @pytest.mark.parametrize("upper_first", [False, True])
 def test_volume_preserving_feed_forward(path, upper_first):
     writer = Writer(path, 4)
-    writer.feed_forward(6, 1, upper_first=upper_first)
-    model = load_gml(writer.close())
-    assert isinstance(model, VolumePreservingFeedForward)
-    check(writer, model, 1)
+    writer.feed_forward(6, 1, upper_first)
+    writer.check(VolumePreservingFeedForward, 1)
 
 
 @pytest.mark.parametrize("stiefel", [False, True])
@@ -191,83 +173,52 @@ def test_volume_preserving_feed_forward(path, upper_first):
 @pytest.mark.parametrize("width", [4, 8])
 def test_standard_transformer(path, stiefel, heads, width):
     writer = Writer(path, 4)
-    if width != 4:
-        writer.dense(width, 4, lambda x: x, False)
-    for _ in range(2):
-        writer.multihead(width, heads, stiefel)
-        writer.residual(width, 3)
-    if width != 4:
-        writer.dense(4, width, lambda x: x, False)
-    model = load_gml(writer.close())
-    assert isinstance(model, StandardTransformer)
-    check(writer, model, 3)
+    writer.transformer(width, heads, stiefel)
+    model = writer.check(StandardTransformer, 3)
     # and it can be kept in this package's own format
     save(model, path.with_suffix(".safetensors"))
-    check(writer, load(path.with_suffix(".safetensors")), 3)
+    X = torch.ones(2, 3, 4, dtype=torch.float64)
+    assert_close(load(path.with_suffix(".safetensors"))(X), model(X), 0)
 
 
 def test_dense_layers_without_bias(path):
     writer = Writer(path, 4)
-    writer.dense(8, 4, lambda x: x, False)
-    writer.multihead(8, 2, False)
-    writer.residual(8, 3)
-    writer.dense(4, 8, lambda x: x, False)
-    writer.close()
-    with h5py.File(path, "a") as file:
-        del file["L1/b"]
+    writer.transformer(8, 2, False)
+    del writer.file["L1/b"]
+    writer.file.close()
     assert torch.count_nonzero(load_gml(path).core[0].bias) == 0
 
 
 def test_residual_network(path):
     writer = Writer(path, 3)
     writer.residual(3, 5)
-    model = load_gml(writer.close())
-    assert isinstance(model, ResidualNetwork)
-    check(writer, model, 1)
+    writer.check(ResidualNetwork, 1)
 
 
 def test_single_precision(path):
     writer = Writer(path, 3, dtype=np.float32)
-    writer.volume_preserving_attention(False)
-    writer.feed_forward(2, 1)
-    model = load_gml(writer.close())
-    assert model.shift.dtype == torch.float32
-    check(writer, model, 3)
-
-
-def spoil_type(file):
-    file["L2/weight"].attrs["gml_type"] = "SymmetricMatrix"
-
-
-def spoil_size(file):
-    del file["L3/weight/S"]
-    file["L3/weight/S"] = np.zeros(4)
-
-
-def spoil_key(file):
-    file.create_group("L2000")["gamma"] = 1.0
-
-
-def spoil_value(file):
-    file["L1/A"][0, 0] = np.nan
+    writer.volume_preserving_transformer(False, 2, 1)
+    assert writer.check(VolumePreservingTransformer, 3).shift.dtype == torch.float32
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("removed", "name", "value", "message"),
     [
-        (spoil_value, "not finite"),
-        (spoil_type, "SymmetricMatrix"),
-        (spoil_size, "shape"),
-        (spoil_key, "L2000 holds gamma"),
+        ("L1/A", "L1/A", np.full((3, 3), np.nan), "not finite"),
+        ("L2/weight", "L2/weight/S", np.zeros(3), "of type ''"),
+        ("L3/weight/S", "L3/weight/S", np.zeros(4), "shape"),
+        ("L4", "L2000/gamma", 1.0, "L2000 holds gamma"),
+        ("L4", "L4/A", np.zeros((3, 3)), "not all alike"),
+        ("L3", "L3000/A", np.zeros((3, 3)), "not all alike|not in the order"),
     ],
 )
-def test_spoiled_files(path, spoil, message):
+def test_spoiled_files(path, removed, name, value, message):
     writer = Writer(path, 3)
     writer.volume_preserving_attention(False)
     writer.feed_forward(1, 1)
-    writer.close()
-    with h5py.File(path, "a") as file:
-        spoil(file)
+    del writer.file[removed]
+    writer.file[name] = value
+    writer.file.close()
     with pytest.raises(InputError, match=message) as caught:
         load_gml(path)
     assert str(path) in str(caught.value)

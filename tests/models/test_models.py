@@ -1,102 +1,182 @@
-"""Structure of the volume-preserving models, whatever their weights."""
+"""Every model: its structure whatever its weights, files, copies, machine code, its arguments."""
 
+import contextlib
 import copy
 import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.models.needed import needed
-from tests.nn.laws import SIGN_FLIPS, assert_close, determinant_error, randomise, sample
+import vpintegrator as vp
+from tests.models.cases import (
+    ALL,
+    CASES,
+    DEFAULTS,
+    FAMILIES,
+    POLYNOMIAL,
+    REVERSIBLE,
+    SYMPLECTIC,
+    TRANSFORMERS,
+    VOLUME,
+    choices,
+    made,
+    solvable,
+)
+from tests.nn.laws import (
+    SIGN_FLIPS,
+    assert_close,
+    determinant_error,
+    randomise,
+    sample,
+    symplecticity_defect,
+)
 from vpintegrator.compiled import CompiledModel
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
     ARCHITECTURES,
     StandardTransformer,
+    SymplecticFeedForward,
     VolumePreservingFeedForward,
     VolumePreservingMultiheadTransformer,
     VolumePreservingTransformer,
 )
 from vpintegrator.models.arguments import arguments_of
-
-MOMENTA = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
-POSITIONS = torch.diag(torch.tensor([-1.0, -1, 1, 1])).tolist()
-
-MODELS = {
-    "vpt": lambda **k: VolumePreservingTransformer(**k),
-    "vpt, two units, time mixing": lambda **k: VolumePreservingTransformer(time_mixing=True, **k),
-    "vpt, triangular": lambda **k: VolumePreservingTransformer(feed_forward="triangular", **k),
-    "vpt, coupled": lambda **k: VolumePreservingTransformer(weighting="coupled", **k),
-    "vpmt": lambda **k: VolumePreservingMultiheadTransformer(depth=1, attention_width=4, **k),
-    "vpff": lambda window, **k: VolumePreservingFeedForward(**k),
-    "vpff, to and fro": lambda window, **k: VolumePreservingFeedForward(
-        functions="polynomial", degree=2, sweep="symmetric", **k
-    ),
-    "vpff, triangular": lambda window, **k: VolumePreservingFeedForward(
-        feed_forward="triangular", **k
-    ),
-}
+from vpintegrator.models.growth import layers
 
 
-def reflect(model, rho, X):
-    return X.flip(-2) @ torch.tensor(rho).double().mT
+def windows(model, seed=0, scale=0.5, count=()):
+    """Windows about the centre of the normalisation, and the parameters of a family."""
+    X = model.shift + model.scale * sample(*count, model.window, model.dim, seed=seed, scale=scale)
+    k = [0.5 * sample(2, seed=seed + 1)] if model.parameter_count else []
+    return X.detach(), k
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("case", VOLUME | REVERSIBLE | SYMPLECTIC | FAMILIES)
+@settings(max_examples=10)
 @given(
-    st.integers(2, 6), st.integers(2, 8), st.integers(0, 10**6), st.sampled_from([None, 0.2, 0.5])
+    st.integers(0, 10**6),
+    st.integers(2, 6),
+    st.integers(2, 8),
+    st.sampled_from([None, 0.2, 0.5]),
 )
-def test_volume_and_inverse(name, dim, window, seed, scale):
-    torch.manual_seed(seed)
-    model = MODELS[name](dim=dim, window=window)
-    if scale is not None:  # ten shears of polynomials overflow with larger weights
-        randomise(model, 0.05 if name == "vpff, to and fro" else scale, seed)
-    model.set_normalisation(sample(dim, seed=seed), sample(dim, seed=seed).abs() + 0.5)
-    X = sample(model.window, dim, seed=seed)
-    assert model.structure.keeps_volume
+def test_what_models_keep_at_any_weights(case, seed, dim, window, scale):
+    """Volume, form, inverse, reversibility, and the symmetries that are products of two."""
+    if scale is not None and ("to and fro" in case or case in FAMILIES):
+        scale = 0.05  # ten shears of polynomials overflow with larger weights
+    model = made(case, seed, scale, **({"dim": dim, "window": window} if case in VOLUME else {}))
+    X, k = windows(model, seed)
+    symplectic = model.name.startswith("sp") or model.name == "sgf"
+    assert model.structure.keeps_volume and model.structure.is_symplectic == symplectic
+    y = model(X, *k)
+    size = max(1.0, float(y.detach().abs().max()))
+    assume(size < 1e6)  # polynomials of polynomials may overflow
     # with weights this large the Jacobian's own conditioning costs a digit
-    assert determinant_error(model, X) <= (1e-9 if scale == 0.5 else 1e-10)
-    Y = model(X)
-    assert_close(model.inverse(Y), X, 1e-10 * max(1.0, float(Y.detach().abs().max())))
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("system", ["flips", "one flip", "hamiltonian"])
-@settings(max_examples=10)  # 24 kinds of models
-@given(st.integers(0, 10**6))
-def test_reversible_for_every_symmetry(name, system, seed):
-    dim, rhos, split = {
-        "flips": (3, SIGN_FLIPS, "coordinates"),
-        "one flip": (3, SIGN_FLIPS[:1], "coordinates"),
-        "hamiltonian": (4, [MOMENTA, POSITIONS], "halves"),
-    }[system]
-    model = MODELS[name](dim=dim, window=3, width=5, split=split, reversing_symmetries=rhos)
-    randomise(model, 0.3, seed)
-    model.set_normalisation(sample(dim, seed=seed), sample(dim, seed=seed).abs() + 0.5)
-    X = sample(model.window, dim, seed=seed)
-    phi = model(X)
-    assert not torch.equal(phi, X)
+    assert determinant_error(lambda z: model(z, *k), X) <= (1e-9 if scale == 0.5 else 1e-10)
+    if symplectic:
+        assert symplecticity_defect(lambda z: model(z, *k), X) <= 1e-12
+    assert_close(model.inverse(y, *k), X, 1e-10 * size)
+    if model.arguments.get("vanishing"):
+        assert_close(model(X, k[0] * torch.tensor([0.0, 1.0])), X, 1e-15)
+    n, rhos = model.dim, model.reversing_symmetries
     for rho in rhos:
-        assert_close(reflect(model, rho, model(reflect(model, rho, phi))), X)
-        for sigma in rhos:
-            S = torch.tensor(rho).double() @ torch.tensor(sigma).double()
-            assert_close(model(X @ S.mT), phi @ S.mT)
-    assert determinant_error(model, X) <= 1e-10
-    assert_close(model.inverse(phi), X)
+        turned = [each @ rho[n:, n:].mT for each in k]
+        back = model(y.flip(-2) @ rho[:n, :n].mT, *turned).flip(-2) @ rho[:n, :n].mT
+        assert_close(back, X, 1e-10 * size)
+        for S in rhos @ rho if not k else ():
+            assert_close(model(X @ S.mT), y @ S.mT, 1e-10 * size)
 
 
-def test_the_attention_that_survives():
-    assert VolumePreservingTransformer(dim=3).weighting == "skew"
-    one = VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS[:1])
-    assert one.weighting == "skew"
-    assert (
-        VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS).weighting == "coupled"
+def test_every_model_that_says_symplectic_is():
+    """Each choice of each option of every architecture; the cases are examples of more."""
+    claiming = set()
+    small = {"depth": 1, "degree": 3}  # polynomials of polynomials of high degree overflow
+    for name, architecture in ARCHITECTURES.items():
+        size = {key: small[key] for key in small if key in arguments_of(architecture)}
+        for arguments in choices(architecture):
+            with contextlib.suppress(InputError):  # a choice that needs another
+                torch.manual_seed(0)
+                model = solvable(architecture(dim=4, **{**size, **arguments}))
+                if model.structure.is_symplectic:
+                    claiming.add(name)
+                    randomise(model, 0.5, 1)
+                    X = sample(model.window, 4, scale=0.5)
+                    assert symplecticity_defect(model, X) <= 1e-12, (name, arguments)
+    assert claiming == {name for name, _ in SYMPLECTIC.values()}, "add examples to SYMPLECTIC"
+
+
+@pytest.mark.parametrize("case", CASES | REVERSIBLE)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_files_and_copies(case, dtype, tmp_path):
+    model = made(case, dtype=dtype).eval()
+    model.metadata = {"system": "title = 'ä'", "step": repr(0.1)}
+    model.prediction_window = 1
+    state = torch.get_rng_state()
+    vp.save(model, tmp_path / "model.safetensors")
+    again = vp.load(tmp_path / "model.safetensors")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert type(again) is type(model) and not again.training
+    for attribute in ("metadata", "arguments", "prediction_window"):
+        assert getattr(again, attribute) == getattr(model, attribute)
+    X, k = ([each.to(dtype) for each in part] for part in windows(model, count=(2,)))
+    X = torch.stack(X)
+    for other in (again, copy.deepcopy(model)):
+        assert_close(other(X, *k), model(X, *k), 0)
+    assert {p.dtype for p in again.parameters()} <= {dtype}
+    # nothing is left behind when a model moves: the meta device stands for any other one
+    X, k = X.to("meta"), [each.to("meta") for each in k]
+    for use in (again.forward, *([again.inverse] if again.invertible else [])):
+        assert again.to("meta") and use(X, *k).device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(DEFAULTS | TRANSFORMERS),
+        *("LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles"),
+    ],
+)
+def test_machine_code_gives_the_same_map(case):
+    model = made(case, 4, 0.2).eval()
+    X, _ = windows(model, scale=0.3, count=(6,))
+    states, _ = CompiledModel(model, 6).predict(X.numpy(), 1)
+    assert_close(torch.from_numpy(states), model.predict(X).detach(), 1e-11)
+    assert any(isinstance(part, torch.nn.LayerNorm) for part in model.modules()) == (
+        "encoder" in case
     )
 
 
-def test_a_skew_weighting_that_is_asked_for_is_not_replaced():
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture(name):
+    model = made(name, scale=None)
+    assert (model.name, bool(model.description)) == (name, True)
+    X, _ = windows(model, count=(6,))
+    assert model(X).shape == X.shape
+    assert_close(model.predict(X), model(X)[:, model.window - model.prediction_window :], 0)
+    torch._dynamo.reset()  # it compiles one function for a few models at most
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    assert_close(compiled(X), model(X), 1e-13)
+    with pytest.raises(InputError, match=r"dim 4|, 4\)"):
+        model(X[..., :3])
+    # Jacobians with respect to the weights, as Levenberg-Marquardt takes them
+    parameters = {key: value.detach() for key, value in model.named_parameters()}
+    if not parameters:
+        assert name == "classical"
+        return
+    jacobian = torch.func.vmap(
+        torch.func.jacrev(lambda p, x: torch.func.functional_call(model, p, (x,))), (None, 0)
+    )(parameters, X)
+    assert all(torch.isfinite(block).all() for block in jacobian.values())
+    if model.structure.keeps_volume:
+        assert determinant_error(model, X[0]) <= 1e-10
+
+
+def test_the_attention_that_survives():
+    """Not a skew one of three sign flips: "auto" takes another, and nothing else is replaced."""
+    for flips, weighting in ((), "skew"), (SIGN_FLIPS[:1], "skew"), (SIGN_FLIPS, "coupled"):
+        model = VolumePreservingTransformer(dim=3, reversing_symmetries=flips)
+        assert model.weighting == weighting
     with pytest.raises(InputError, match='use "coupled"'):
         VolumePreservingTransformer(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS)
     VolumePreservingTransformer(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS[:2])
@@ -117,73 +197,35 @@ def test_components_that_triangular_layers_cannot_move(flips):
     assert [f"components {rest}" in str(w.message) for w in caught] == [True] * (3 * bool(rest))
 
 
-PUBLISHED = {
-    VolumePreservingFeedForward: (135, 0),
-    VolumePreservingTransformer: (162, 2),
-    StandardTransformer: (189, 2),
-}
-
-
-@pytest.mark.parametrize("architecture", PUBLISHED)
-def test_published_networks(architecture):
+@pytest.mark.parametrize(
+    ("architecture", "arguments", "count", "window"),
+    [
+        (VolumePreservingFeedForward, {}, 135, 1),
+        (VolumePreservingTransformer, {}, 162, 3),
+        (VolumePreservingTransformer, {"weighting": "arbitrary"}, 180, 3),
+        (StandardTransformer, {}, 189, 3),
+    ],
+)
+def test_published_networks(architecture, arguments, count, window):
     """Sizes and precision are those of arXiv 2312.11166."""
-    torch.manual_seed(0)
-    model = architecture.published(3)
-    count, more = PUBLISHED[architecture]
-    assert sum(p.numel() for p in model.parameters()) == count
-    assert model.prediction_window == model.window == 1 + more
-    weights = dict(model.core.named_parameters())
-    assert all(weight.dtype == torch.float32 for weight in weights.values())
-    torch.manual_seed(0)
-    double = architecture.published(3, dtype="float64")
-    for name, weight in double.core.named_parameters():
-        assert torch.equal(weight.float(), weights[name])
+    models = []
+    for dtype in ("float32", "float64"):
+        torch.manual_seed(0)
+        models.append(architecture.published(3, dtype=dtype, **arguments))
+    assert sum(p.numel() for p in models[0].parameters()) == count
+    assert models[0].prediction_window == models[0].window == window
+    for single, double in zip(*(model.core.parameters() for model in models), strict=True):
+        assert single.dtype == torch.float32 and torch.equal(double.float(), single)
+    structured = architecture is not StandardTransformer and not arguments
+    assert models[0].structure.keeps_volume == models[0].invertible == structured
+    if not structured:
+        with pytest.raises(InputError, match="no explicit inverse"):
+            models[0].inverse(sample(3, 3))
 
 
-def test_the_published_transformer_with_an_arbitrary_weighting():
-    """180 parameters in 33 layers."""
-    model = VolumePreservingTransformer.published(3, weighting="arbitrary")
-    assert sum(p.numel() for p in model.parameters()) == 180
-    assert not model.structure.keeps_volume
-    with pytest.raises(InputError, match="no explicit inverse"):
-        model.inverse(sample(3, 3))
-
-
-def small(name, **wanted):
-    """A model with those of the arguments that its class has, reversible if it can be."""
-    wanted |= {"reversing_symmetries": [MOMENTA, POSITIONS]}
-    declared = arguments_of(ARCHITECTURES[name])
-    known = {key: value for key, value in wanted.items() if key in declared}
-    return ARCHITECTURES[name](dim=4, **needed(name), **known)
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_any_device(name):
-    """Nothing is left behind when a model moves: the meta device stands for any other one."""
-    model = small(name).to("meta")
-    X = torch.zeros(2, model.window, 4, dtype=torch.float64, device="meta")
-    assert model(X).device.type == "meta"
-    if model.invertible:
-        assert model.inverse(X).device.type == "meta"
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_compiles_and_copies(name):
-    model = small(name, depth=1)
-    X = sample(2, model.window, 4)
-    torch._dynamo.reset()  # it compiles one function for a few models at most
-    compiled = torch.compile(model, fullgraph=True, backend="eager")
-    assert_close(compiled(X), model(X), 1e-13)
-    assert_close(copy.deepcopy(model)(X), model(X), 0)
-
-
-def test_normalisation_respects_symmetries():
+def test_normalisation_respects_symmetries_and_the_form():
     swap = [[0.0, 1, 0], [1, 0, 0], [0, 0, -1]]
-    model = VolumePreservingFeedForward(
-        dim=3,
-        split=[[0, 1], [2]],
-        reversing_symmetries=[swap],
-    )
+    model = VolumePreservingFeedForward(dim=3, split=[[0, 1], [2]], reversing_symmetries=[swap])
     model.set_normalisation([1.0, 3, 5], [1.0, 4, 3])
     assert_close(model.shift, torch.tensor([2.0, 2, 0], dtype=torch.float64))
     assert_close(model.scale, torch.tensor([2.0, 2, 3], dtype=torch.float64))
@@ -191,76 +233,72 @@ def test_normalisation_respects_symmetries():
         model.set_normalisation([0, 0, 0], [1, 0, 1])
     with pytest.raises(InputError, match="shift must hold 3 finite numbers"):
         model.set_normalisation([0, 0], [1, 1, 1])
-
-
-def test_prediction_window():
-    model = VolumePreservingTransformer(dim=2, window=4, prediction_window=1)
-    X = sample(5, 4, 2)
-    assert_close(model.predict(X), model(X)[:, 3:])
-    with pytest.raises(InputError, match="prediction_window = 5"):
-        VolumePreservingTransformer(dim=2, window=4, prediction_window=5)
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_architecture(name):
-    torch.manual_seed(0)
-    model = ARCHITECTURES[name](dim=4, **needed(name))
-    assert (model.name, bool(model.description)) == (name, True)
-    X = sample(6, model.window, 4)
-    assert model(X).shape == X.shape
-    assert model.predict(X).shape == (6, model.prediction_window, 4)
-    states, _ = CompiledModel(model.eval(), 6).predict(X.numpy(), 1)
-    assert_close(torch.from_numpy(states), model.predict(X).detach(), 1e-11)
-    with pytest.raises(InputError, match=r"dim 4|, 4\)"):
-        model(X[..., :3])
-    # Jacobians with respect to the weights, as Levenberg-Marquardt takes them
-    parameters = {key: value.detach() for key, value in model.named_parameters()}
-    if not parameters:
-        assert name == "classical"
-        return
-    jacobian = torch.func.vmap(
-        torch.func.jacrev(lambda p, x: torch.func.functional_call(model, p, (x,))), (None, 0)
-    )(parameters, X)
-    assert all(torch.isfinite(block).all() for block in jacobian.values())
-    if model.structure.keeps_volume:
-        assert determinant_error(model, X[0]) <= 1e-10
+    model = SymplecticFeedForward(dim=4, periodic=[(1, 2 * torch.pi)], **POLYNOMIAL)
+    model.set_normalisation([0, 0, 0, 0], [2.0, 9.0, 4.0, 0.5])
+    assert_close(model.scale, torch.tensor([2.0, 1.0, 0.25, 0.5], dtype=torch.float64), 0)
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("architecture", "arguments", "message"),
     [
-        (lambda: VolumePreservingTransformer(dim=3, window=1), "window"),
-        (lambda: VolumePreservingTransformer(dim=1), "dim"),
-        (lambda: VolumePreservingMultiheadTransformer(dim=3, heads=3), "dim = 4 .* heads = 3"),
-        (lambda: VolumePreservingFeedForward(dim=3, split="halves"), "even number"),
-        (lambda: VolumePreservingFeedForward(dim=3, split=["01", "2"]), "list of lists of indices"),
+        (VolumePreservingTransformer, {"window": 1}, "window"),
+        (VolumePreservingTransformer, {"dim": 1}, "dim"),
+        (VolumePreservingTransformer, {"prediction_window": 5}, "prediction_window = 5"),
+        (VolumePreservingMultiheadTransformer, {"heads": 3}, "dim = 4 .* heads = 3"),
+        (VolumePreservingFeedForward, {"split": "halves"}, "even number"),
+        (VolumePreservingFeedForward, {"split": ["01", "2"]}, "list of lists of indices"),
+        (VolumePreservingFeedForward, {"conserved": [0]}, r"last of 3 components, .*, not \[0\]"),
+        (VolumePreservingFeedForward, {"parameters": 1, "conserved": [2]}, "a family move all"),
         (
-            lambda: VolumePreservingTransformer(
-                dim=3, weighting="arbitrary", reversing_symmetries=SIGN_FLIPS
-            ),
+            VolumePreservingTransformer,
+            {"weighting": "arbitrary", "reversing_symmetries": SIGN_FLIPS},
             "cannot be made reversible",
         ),
         (
-            lambda: VolumePreservingFeedForward(dim=2, reversing_symmetries=[[[0, 1], [1, 0]]] * 2),
-            None,
-        ),
-        (
-            lambda: VolumePreservingFeedForward(
-                dim=2, reversing_symmetries=[[[0, 1], [1, 0]], [[1, 0], [0, -1]]]
-            ),
+            VolumePreservingFeedForward,
+            {"dim": 2, "reversing_symmetries": [[[0, 1], [1, 0]], [[1, 0], [0, -1]]]},
             "choose a split",
         ),
+        (SymplecticFeedForward, {}, "an even number of components, not 3; take a volume"),
+        (SymplecticFeedForward, {**ALL, "dim": 4, "layer": "henon"}, "respects no symmetries"),
     ],
 )
-def test_mistakes(make, message):
-    if message is None:
-        make()
-        return
+def test_mistakes(architecture, arguments, message):
     with pytest.raises(InputError, match=message):
-        make()
+        architecture(**{"dim": 3} | arguments)
 
 
-def test_the_standard_transformer_has_width_eight_at_least():
+def test_a_symmetry_may_be_given_twice():
+    VolumePreservingFeedForward(dim=2, reversing_symmetries=[[[0, 1], [1, 0]]] * 2)
+
+
+def test_sizes_of_the_standard_transformer():
     model = StandardTransformer(dim=3, width=3, positions=False, prediction_window=None)
     assert model.prediction_window == 3
     assert any(part.shape == (8, 3) for part in StandardTransformer(dim=3).parameters())
+    block = {"block": "encoder", "attention": "general", "activation": "relu"}
+    sizes = {"width": 6, "heads": 2, "depth": 1, "inner": 9, "positions": False}
+    theirs = torch.nn.TransformerEncoderLayer(6, 2, 9, 0.0)
+    both = (StandardTransformer(dim=6, **block, **sizes), theirs)
+    assert len({sum(p.numel() for p in module.parameters()) for module in both}) == 1
+
+
+def test_the_functions_of_a_system_that_are_of_one_half_enter_its_potential():
+    oscillators = vp.load_system("coupled-oscillators")
+    model = vp.models.build(oscillators, "spff", {"functions": "system", "degree": 2, "depth": 1})
+    layer = layers(model)[0]
+    assert layer.kinetic.formulas is None
+    assert layer.potential.formulas.formulas.texts == ["sigmoid(z[0])"]
+    # linear and quadratic terms in q0, q1 and the sigmoid
+    assert layer.potential.coefficients.numel() == 9
+
+
+@pytest.mark.thorough
+def test_a_symplectic_model_learns_and_its_rollout_says_so(tmp_path):
+    data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=30, steps=20)
+    sizes = {"functions": "polynomial", "degree": 6, "depth": 2}
+    model = vp.models.build(data.system, "spff", sizes)
+    assert vp.train(model, data, epochs=60, compiled=False).test_error < 1e-6
+    report = vp.compare(model, "rk4", steps=20, trajectories=4, compiled=False)
+    assert report.runs["spff"].structure.words == ("symplectic", "reversible")
+    assert report.runs["spff"].symplecticity < 1e-12 < report.runs["rk4"].symplecticity

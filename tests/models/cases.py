@@ -1,0 +1,127 @@
+"""Models that the tests of laws, files and machine code are applied to: one table for all."""
+
+from typing import Any
+
+import torch
+
+from tests.nn.laws import SIGN_FLIPS, randomise, sample
+from vpintegrator.models import ARCHITECTURES
+from vpintegrator.models.arguments import arguments_of
+
+
+def diagonal(*signs):
+    return torch.diag(torch.tensor(signs, dtype=torch.float64)).tolist()
+
+
+MOMENTA, POSITIONS = diagonal(1, 1, -1, -1), diagonal(-1, -1, 1, 1)
+EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, -1, 0]]
+ALL = {"reversing_symmetries": [MOMENTA, POSITIONS, EXCHANGE]}
+POLYNOMIAL = {"functions": "polynomial", "degree": 3}
+# two parameters, the first of which is a rate, and a symmetry that acts on it
+FAMILY = {
+    "parameters": 2,
+    "reversing_symmetries": [diagonal(1, 1, -1, -1, 1, 1), diagonal(1, 1, 1, 1, -1, 1)],
+}
+RATE = FAMILY | {"vanishing": [0]}
+
+VOLUME = {  # of any number of components
+    "vpt": ("vpt", {}),
+    "vpt, time mixing": ("vpt", {"time_mixing": True}),
+    "vpt, triangular": ("vpt", {"feed_forward": "triangular"}),
+    "vpt, coupled": ("vpt", {"weighting": "coupled"}),
+    "vpmt": ("vpmt", {"depth": 1, "attention_width": 4}),
+    "vpff": ("vpff", {}),
+    "vpff, to and fro": ("vpff", {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}),
+    "vpff, triangular": ("vpff", {"feed_forward": "triangular"}),
+}
+SYMPLECTIC = {
+    "G-SympNet": ("spff", {}),
+    "LA-SympNet": ("spff", {"layer": "linear-activation"}),
+    "HenonNet": ("spff", {"layer": "henon", "width": 4}),
+    "Henon maps of polynomials": ("spff", {"layer": "henon", **POLYNOMIAL}),
+    "polynomials": ("spff", POLYNOMIAL),
+    "functions of the state": (
+        "spff",
+        {**POLYNOMIAL, "expressions": ["sigmoid(z[0])", "exp(z[0]*z[1])", "cos(z[3])"]},
+    ),
+    "polynomials of angles": ("spff", {"periodic": [(0, 6.0)], **POLYNOMIAL}),
+    "reversible": ("spff", {**ALL, "width": 4}),
+    "reversible polynomials": ("spff", {**ALL, **POLYNOMIAL}),
+    "reversible functions": (
+        "spff",
+        {**ALL, **POLYNOMIAL, "expressions": ["tanh(z[0] + z[1])", "exp(-z[2]**2 - z[3]**2)"]},
+    ),
+    "generating function": ("sgf", {**ALL, "degree": 4}),
+    "rotations": ("spt", {**ALL, **POLYNOMIAL}),
+}
+FAMILIES = {
+    "family of polynomials": ("vpff", POLYNOMIAL | RATE),
+    "family to and fro": ("vpff", POLYNOMIAL | FAMILY | {"sweep": "symmetric", "split": "halves"}),
+    "family of neurons": ("vpff", RATE | {"width": 5}),
+    "symplectic family": ("spff", POLYNOMIAL | RATE),
+    "family of formulas": ("spff", POLYNOMIAL | FAMILY | {"expressions": ["sin(z[0]*z[5])"]}),
+    "symplectic family of neurons": ("spff", RATE | {"width": 5}),
+}
+TRANSFORMERS = {
+    f"{block} {attention}": ("transformer", {"block": block, "attention": attention, "inner": 3})
+    for block in ("residual", "encoder")
+    for attention in ("multihead", "general", "multiplicative", "additive")
+}
+SYMMETRIES = {
+    "flips": {"dim": 3, "reversing_symmetries": SIGN_FLIPS},
+    "one flip": {"dim": 3, "reversing_symmetries": SIGN_FLIPS[:1]},
+    "hamiltonian": {"reversing_symmetries": [MOMENTA, POSITIONS], "split": "halves"},
+}
+REVERSIBLE = {
+    f"{name}, {which}": (architecture, {"width": 5} | arguments | symmetries)
+    for name, (architecture, arguments) in VOLUME.items()
+    for which, symmetries in SYMMETRIES.items()
+}
+DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
+CASES = DEFAULTS | VOLUME | SYMPLECTIC | FAMILIES | TRANSFORMERS
+
+
+def needed(name: str, dim: int = 4) -> dict[str, Any]:
+    """Equations for architectures that step known ones."""
+    if name not in ("split", "classical"):
+        return {}
+    n = dim // 2
+    if dim % 2:
+        return {"field": [f"sin(z[{(i + 1) % dim}])/10" for i in range(dim)]}
+    terms = [f"z[{n + i}]**2/2 - cos(z[{i}])" for i in range(n)]
+    return {"hamiltonian": " + ".join([*terms, f"z[0]*z[{n - 1}]/5"])}
+
+
+def choices(architecture):
+    """Each choice of each option alone, the others as they are by default."""
+    yield {}
+    for name, field in arguments_of(architecture).items():
+        flags = [True] if bool in field.kinds else []
+        for value in (*field.choices, *flags):
+            yield {name: value}
+
+
+def made(case, seed=0, scale=0.3, **others):
+    """A model of CASES or REVERSIBLE with random weights, if there is a scale, and normalised."""
+    name, arguments = (CASES | REVERSIBLE)[case]
+    sizes = {} if case in VOLUME | REVERSIBLE else {"degree": 3, "depth": 1}
+    given = {"dim": 4} | needed(name) | sizes | arguments | others
+    declared = arguments_of(ARCHITECTURES[name])
+    torch.manual_seed(seed)
+    model = ARCHITECTURES[name](**{key: given[key] for key in given if key in declared})
+    if scale is not None:
+        randomise(model, scale, seed)
+    if model.parameter_count:
+        model.set_parameter_normalisation(torch.tensor([[0.4, 0.3], [0.6, 0.9]]).double())
+    model.set_normalisation(sample(model.dim, seed=seed), sample(model.dim, seed=seed).abs() + 0.5)
+    return solvable(model)
+
+
+def solvable(model):
+    """With small weights, so that generating functions give maps."""
+    if model.linear_in_parameters:
+        model.adapt(3 * sample(50, model.dim))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(0.02)
+    return model
