@@ -24,6 +24,18 @@ FAMILY = {
 }
 RATE = FAMILY | {"vanishing": [0]}
 
+
+def needed(name: str, dim: int = 4) -> dict[str, Any]:
+    """Equations for architectures that step known ones."""
+    if name not in ("split", "classical"):
+        return {}
+    n = dim // 2
+    if dim % 2:
+        return {"field": [f"sin(z[{(i + 1) % dim}])/10" for i in range(dim)]}
+    terms = [f"z[{n + i}]**2/2 - cos(z[{i}])" for i in range(n)]
+    return {"hamiltonian": " + ".join([*terms, f"z[0]*z[{n - 1}]/5"])}
+
+
 VOLUME = {  # of any number of components
     "vpt": ("vpt", {}),
     "vpt, time mixing": ("vpt", {"time_mixing": True}),
@@ -52,6 +64,7 @@ SYMPLECTIC = {
         {**ALL, **POLYNOMIAL, "expressions": ["tanh(z[0] + z[1])", "exp(-z[2]**2 - z[3]**2)"]},
     ),
     "generating function": ("sgf", {**ALL, "degree": 4}),
+    "exact terms": ("sgf", {**ALL, **needed("split"), "degree": 2, "repeats": 2}),
     "rotations": ("spt", {**ALL, **POLYNOMIAL}),
 }
 FAMILIES = {
@@ -79,17 +92,7 @@ REVERSIBLE = {
 }
 DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
 CASES = DEFAULTS | VOLUME | SYMPLECTIC | FAMILIES | TRANSFORMERS
-
-
-def needed(name: str, dim: int = 4) -> dict[str, Any]:
-    """Equations for architectures that step known ones."""
-    if name not in ("split", "classical"):
-        return {}
-    n = dim // 2
-    if dim % 2:
-        return {"field": [f"sin(z[{(i + 1) % dim}])/10" for i in range(dim)]}
-    terms = [f"z[{n + i}]**2/2 - cos(z[{i}])" for i in range(n)]
-    return {"hamiltonian": " + ".join([*terms, f"z[0]*z[{n - 1}]/5"])}
+CASES["explicit time"] = ("spff", POLYNOMIAL | {"dim": 5, "explicit_time": True})
 
 
 def choices(architecture):

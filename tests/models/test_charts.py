@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
+from tests.nn.laws import assert_close, sample
 from vpintegrator import InputError, load_system
 from vpintegrator.compiled import CompiledModel
 from vpintegrator.nn.chart_map import ChartMap
@@ -27,57 +28,42 @@ def built(name, **arguments):
     states = torch.from_numpy(system.sample_initial(6, np.random.default_rng(0)))[:, None]
     Z = model.chart(states)
     model.set_normalisation(Z.mean((0, 1)), Z.std((0, 1)), states.std((0, 1)))
-    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.02 * torch.randn(
-                parameter.shape, generator=generator, dtype=torch.float64
-            )
+            parameter += sample(*parameter.shape, scale=0.02)
     return system, model, states
-
-
-def determinants(model, states):
-    slopes = torch.func.vmap(torch.func.jacrev(model))(states)
-    return torch.linalg.slogdet(slopes.reshape(-1, model.dim, model.dim))[1]
 
 
 @pytest.mark.parametrize("name", ["lotka-volterra-2d", "tokamak"])
 def test_the_volume_of_the_chart_is_kept(name, tmp_path):
     system, model, states = built(name)
-    with torch.no_grad():
-        images = model(states)
-        assert (images - states).abs().max() > 1e-3
-        torch.testing.assert_close(model.inverse(images), states, rtol=0, atol=1e-13)
+    images = model(states).detach()
+    assert (images - states).abs().max() > 1e-3
+    assert_close(model.inverse(images), states, 1e-13)
     density = [system.chart.log_density(z[:, 0].numpy()) for z in (states, images)]
-    changed = determinants(model, states).detach().numpy()
+    changed = np.linalg.slogdet(model.derivative(states.numpy()))[1]
     np.testing.assert_allclose(changed, density[0] - density[1], atol=1e-13)
     assert model.measure_preserving
-    assert (
-        model.structure.keeps_volume == (np.abs(changed).max() < 1e-13) == system.chart.keeps_volume
-    )
+    kept = np.abs(changed).max() < 1e-13
+    assert model.structure.keeps_volume == kept == system.chart.keeps_volume
     vp.save(model, tmp_path / "model.safetensors")
     again = vp.load(tmp_path / "model.safetensors")
     assert torch.equal(again(states), images)
     assert torch.equal(again.coordinates.state_scale, model.coordinates.state_scale)
-    machine = CompiledModel(model, len(states))
-    np.testing.assert_allclose(
-        machine.predict(states.numpy(), 1)[0], images.numpy(), rtol=1e-13, atol=1e-13
-    )
+    machine = CompiledModel(model, len(states)).predict(states.numpy(), 1)[0]
+    np.testing.assert_allclose(machine, images.numpy(), rtol=1e-13, atol=1e-13)
 
 
 def test_symmetries_of_the_chart_hold_for_states():
     _, model, states = built("tokamak")
     rho = torch.diag(torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64))
-    with torch.no_grad():
-        torch.testing.assert_close(model(model(states) @ rho) @ rho, states, rtol=0, atol=1e-13)
+    assert_close(model(model(states) @ rho) @ rho, states, 1e-13)
 
 
 def test_nothing_breaks_where_an_angle_jumps():
     _, model, _ = built("tokamak")
     beside = torch.tensor([[[-1.0, y, 0.1]] for y in (1e-9, -1e-9)], dtype=torch.float64)
-    with torch.no_grad():
-        images = model(beside)
-    torch.testing.assert_close(images[0], images[1], rtol=0, atol=1e-8)
+    assert_close(*model(beside), 1e-8)
     turned = torch.tensor([[0.0, 3.1], [0.0, -3.1]], dtype=torch.float64)
     model = vp.models.VolumePreservingFeedForward(dim=2, **POLYNOMIAL, periodic={1: 2 * np.pi})
     model.set_coordinates(**POLAR)
@@ -92,24 +78,27 @@ def test_cyclic_and_conserved_components(name):
     turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64)
     rest = torch.eye(1, dtype=torch.float64) if system.dim == 3 else turn
     whole = torch.block_diag(turn, rest)
-    with torch.no_grad():
-        images = model(states)
-        torch.testing.assert_close(model(states @ whole.mT), images @ whole.mT)
+    images = model(states)
+    torch.testing.assert_close(model(states @ whole.mT), images @ whole.mT)
     kept = "cosine_of_azimuth" if name == "hill-vortex" else "angular_momentum"
     before, after = (system.invariants[kept](z) for z in (states, images))
-    torch.testing.assert_close(after, before, rtol=0, atol=1e-14)
+    assert_close(after, before, 1e-14)
     assert (images - states).abs().max() > 1e-2
 
 
-def test_canonical_charts():
-    swapped = ChartMap(["z[1]", "-z[0]"], ["-z[1]", "z[0]"], 2)
-    assert swapped.is_canonical and swapped.keeps_volume
-    scaled = ChartMap(["2*z[0]", "z[1]", "z[2]", "z[3]"], ["z[0]/2", "z[1]", "z[2]", "z[3]"], 4)
-    assert scaled.keeps_volume and not scaled.is_canonical
-    logarithms = ChartMap(LOGARITHMS["chart"], LOGARITHMS["inverse_chart"], 2)
-    assert not logarithms.is_canonical and not logarithms.keeps_volume
-    polar = ChartMap(POLAR["chart"], POLAR["inverse_chart"], 2)
-    assert polar.is_canonical and polar.angles == {1}
+@pytest.mark.parametrize(
+    ("chart", "inverse", "canonical", "volume"),
+    [
+        (["z[1]", "-z[0]"], ["-z[1]", "z[0]"], True, True),
+        (["2*z[0]", "z[1]", "z[2]", "z[3]"], ["z[0]/2", "z[1]", "z[2]", "z[3]"], False, True),
+        (*LOGARITHMS.values(), False, False),
+        (*POLAR.values(), True, True),
+    ],
+)
+def test_canonical_charts(chart, inverse, canonical, volume):
+    both = ChartMap(chart, inverse, len(chart))
+    assert (both.is_canonical, both.keeps_volume) == (canonical, volume)
+    assert both.angles == ({1} if chart is POLAR["chart"] else set())
 
 
 def test_what_is_chosen():
@@ -130,14 +119,10 @@ def test_what_is_chosen():
         vp.models.build(tokamak, chart=True)
     with pytest.raises(InputError, match="the file of rigid-body declares none"):
         vp.models.build(load_system("rigid-body"), chart=True)
-
-
-def test_generating_functions_take_a_chart_with_an_angle():
-    """They are polynomials by default, and periodic in the angle."""
-    model = vp.models.build(load_system("tokamak"), "vpgf", {"degree": 3})
-    assert model.chart is not None
-    assert [k for k, _ in model.arguments["periodic"]] == [2]
-    assert vp.models.build(load_system("tokamak"), "vpgf", {"degree": 3}, chart=False).chart is None
+    # generating functions are polynomials by default, and periodic in the angle
+    model = vp.models.build(tokamak, "vpgf", {"degree": 3})
+    assert model.chart is not None and [k for k, _ in model.arguments["periodic"]] == [2]
+    assert vp.models.build(tokamak, "vpgf", {"degree": 3}, chart=False).chart is None
 
 
 def test_training_compares_states_as_they_are(tmp_path):

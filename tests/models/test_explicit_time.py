@@ -6,7 +6,6 @@ import torch
 
 import vpintegrator as vp
 from tests.rollout.systems import as_map, system
-from vpintegrator.models.growth import prolong
 from vpintegrator.rollout.diagnostics import reversibility_defect, symplecticity_defect
 
 STEP = 0.1
@@ -92,16 +91,6 @@ def test_late_is_as_accurate_as_early():
     late = z + np.array([0, 0, 0, 0, 2e5 * np.pi])
     early, later = (vp.rollout.rollout(model, start, 800) for start in (z, late))
     np.testing.assert_allclose(later[..., :4], early[..., :4], atol=1e-7)
-
-
-def test_it_grows_and_is_saved_with_its_clock(tmp_path):
-    model = built()
-    larger = prolong(model, degree=5)
-    assert larger.get_buffer("time_step").item() == STEP
-    vp.save(model, tmp_path / "model.safetensors")
-    again = vp.load(tmp_path / "model.safetensors")
-    z = torch.from_numpy(states())[:, None]
-    assert again.explicit_time and torch.equal(again(z), model(z))
 
 
 def test_functions_of_time_come_with_their_derivatives():

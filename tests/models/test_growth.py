@@ -6,18 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
+from tests.models.cases import ALL, POLYNOMIAL
+from tests.nn.laws import SIGN_FLIPS, assert_close, randomise, sample
 from vpintegrator import models, nn
 from vpintegrator.models.growth import attention, layers, refine
 
-FLIPS = [[[-1.0, 0, 0], [0, 1, 0], [0, 0, 1]], [[1.0, 0, 0], [0, -1, 0], [0, 0, 1]]]
 
-
-def randomised(model, scale=0.05):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(scale * torch.randn_like(parameter))
+def built(name, arguments, seed=0, scale=0.05):
+    torch.manual_seed(seed)
+    model = randomise(models.ARCHITECTURES[name](**arguments), scale, seed)
     model.set_normalisation(torch.zeros(model.dim), 1 + torch.rand(model.dim))
-    return model
+    return model, sample(5, model.window, model.dim, seed=seed)
 
 
 @settings(max_examples=12, deadline=None)
@@ -29,40 +28,42 @@ def randomised(model, scale=0.05):
     more=st.tuples(st.integers(0, 2), st.integers(0, 4)),
 )
 def test_a_grown_model_is_the_same_map(seed, window, symmetric, shears, more):
-    torch.manual_seed(seed)
+    rhos = SIGN_FLIPS[: 1 if "bases" in shears else 2] if symmetric else ()
+    sizes = {"dim": 3, "depth": 2, "functions": "polynomial", "degree": 4, **shears}
     name, windows = ("vpff", {}) if window == 1 else ("vpt", {"window": window})
-    model = models.ARCHITECTURES[name](
-        dim=3,
-        **windows,
-        depth=2,
-        functions="polynomial",
-        degree=4,
-        reversing_symmetries=FLIPS[: 1 if "bases" in shears else 2] if symmetric else (),
-        **shears,
-    )
-    randomised(model)
+    model, z = built(name, sizes | windows | {"reversing_symmetries": rhos}, seed)
     larger = vp.prolong(model, depth=2 + more[0], degree=4 + more[1])
-    z = torch.randn(5, window, 3, dtype=torch.float64)
     torch.testing.assert_close(larger(z), model(z), rtol=1e-12, atol=1e-12)
     assert larger.arguments | {"depth": 2, "degree": 4} == model.arguments
-    if any(more):
-        assert sum(p.numel() for p in larger.parameters()) >= sum(
-            p.numel() for p in model.parameters()
-        )
+    counts = [sum(p.numel() for p in each.parameters()) for each in (model, larger)]
+    assert counts[0] <= counts[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sizes"),
+    [
+        ("vpff", POLYNOMIAL | {"split": "halves", "periodic": [(0, 6.0)]}, {"degree": 5}),
+        ("vpt", {}, {}),
+        ("spff", POLYNOMIAL | ALL, {"degree": 5}),
+        ("spt", POLYNOMIAL | ALL, {"degree": 5}),
+        ("spff", POLYNOMIAL | {"dim": 5, "explicit_time": True}, {"degree": 5}),
+    ],
+)
+def test_angles_neurons_and_symplectic_models_grow_too(name, arguments, sizes):
+    model, z = built(name, {"dim": 4, "depth": 1} | arguments)
+    model.set_advance(0.1)
+    larger = vp.prolong(model, depth=3, **sizes)
+    assert_close(larger(z), model(z), 1e-13)
+    assert larger.structure == model.structure
 
 
 @pytest.mark.parametrize("depth", [3, 4, 6, 7])
 @pytest.mark.parametrize("name", ["vpff", "vpt", "spff"])
 def test_layers_sampled_anew_are_the_same_flow(name, depth):
     """To first order the sum of the coefficients is the generator: maps differ by second order."""
-    torch.manual_seed(depth)
-    given = {"dim": 4, "depth": 3, "functions": "polynomial", "degree": 3}
-    model = models.ARCHITECTURES[name](**given)
     defects, moved = [], []
-    z = torch.randn(5, model.window, 4, dtype=torch.float64)
     for size in (1e-3, 1e-4):
-        torch.manual_seed(0)
-        randomised(model, size)
+        model, z = built(name, POLYNOMIAL | {"dim": 4, "depth": 3}, depth, size)
         for parameter in (p for layer in attention(model) for p in layer.parameters()):
             parameter.data.zero_()
         deeper = refine(model, depth)
@@ -75,23 +76,6 @@ def test_layers_sampled_anew_are_the_same_flow(name, depth):
         assert max(defects) < 1e-15
     else:
         assert defects[1] < 0.02 * defects[0] < 0.02 * moved[0]
-
-
-def test_angles_and_pairs_of_components_grow_too():
-    torch.manual_seed(1)
-    model = models.VolumePreservingFeedForward(
-        dim=4, functions="polynomial", degree=3, split="halves", periodic=[(0, 6.0)], depth=1
-    )
-    randomised(model)
-    z = torch.randn(5, 1, 4, dtype=torch.float64)
-    torch.testing.assert_close(vp.prolong(model, degree=5, depth=2)(z), model(z))
-
-
-def test_networks_of_neurons_grow_by_layers():
-    torch.manual_seed(2)
-    model = randomised(models.VolumePreservingTransformer(dim=3, depth=1))
-    z = torch.randn(5, 3, 3, dtype=torch.float64)
-    torch.testing.assert_close(vp.prolong(model, depth=3)(z), model(z))
 
 
 @pytest.mark.parametrize(
@@ -107,10 +91,5 @@ def test_networks_of_neurons_grow_by_layers():
     ids=lambda layer: type(layer).__name__,
 )
 def test_layers_that_say_so_are_the_identity_at_zero(layer):
-    layer = layer.double()
-    assert layer.identity_at_zero
-    z = torch.randn(5, 3, 4, dtype=torch.float64)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.zero_()
-    assert torch.equal(layer(z), z)
+    layer, z = randomise(layer.double(), 0.0, 0), sample(5, 3, 4)
+    assert layer.identity_at_zero and torch.equal(layer(z), z)

@@ -14,9 +14,8 @@ def vortex(tmp_path_factory):
     """A model of Hill's vortex, hardly trained."""
     path = tmp_path_factory.mktemp("vortex") / "vortex.h5"
     data = vp.generate("hill-vortex", path, count=60, steps=10, rtol=1e-8, atol=1e-8)
-    model = vp.models.build(
-        data.system, "vpff", {"functions": "polynomial", "degree": 3, "depth": 2}
-    )
+    sizes = {"functions": "polynomial", "degree": 3, "depth": 2}
+    model = vp.models.build(data.system, "vpff", sizes)
     vp.train(model, data, epochs=1, compiled=False)
     return model
 
@@ -41,31 +40,26 @@ def test_a_rollout_warns_and_the_model_does_not(vortex):
         vp.rollout(vortex, first, 2)
 
 
+class Shift(torch.nn.Module):
+    """Adds 0.25 to p."""
+
+    def forward(self, z):
+        return z + torch.tensor([0.0, 0.25]).to(z)
+
+
 def test_the_step_at_which_the_first_leaves_is_told():
-    model = vp.models.ResidualNetwork(dim=2, depth=1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-    model.core = Shift()
+    model = vp.wrap(Shift(), dim=2)
     model.metadata |= {
         "system": vp.load_system("pendulum").text,
         "region": '{"components": {"p": [-1, 1]}, "invariants": {}}',
     }
     with pytest.warns(UserWarning, match=r"1 of 2 .* first at step 3;"):
-        vp.rollout(model, [[[0.0, 0.5]], [[0.0, -0.9]]], 5)
-
-
-class Shift(torch.nn.Module):
-    """Adds 0.25 to p."""
-
-    def forward(self, window):
-        return window + torch.tensor([0.0, 0.25]).to(window)
+        vp.rollout(model, [[0.0, 0.5], [0.0, -0.9]], 5)
 
 
 def test_a_family_judges_the_state_itself(tmp_path):
-    data = vp.generate(
-        "pendulum", tmp_path / "data.h5", vary={"step": [0.1, 0.2]}, count=20, steps=6
-    )
+    vary = {"step": [0.1, 0.2]}
+    data = vp.generate("pendulum", tmp_path / "data.h5", vary=vary, count=20, steps=6)
     model = vp.models.build(data.family.extended, "spff", {"functions": "polynomial", "degree": 3})
     vp.train(model, data, epochs=1, compiled=False)
     assert model.in_domain([[0.5, 0.0], [0.5, 9.0]]).tolist() == [True, False]

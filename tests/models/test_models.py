@@ -135,6 +135,7 @@ def test_files_and_copies(case, dtype, tmp_path):
     [
         *(DEFAULTS | TRANSFORMERS),
         *("LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles"),
+        *("exact terms", "explicit time"),
     ],
 )
 def test_machine_code_gives_the_same_map(case):
