@@ -130,7 +130,7 @@ def test_polynomials_know_angles_and_functions_of_the_system(run, done, body):
     done(main, "b.h5", *few, "--set", "functions=system")
     assert load("b-vpff.safetensors").arguments["expressions"] == ["sigmoid(z[0])"]
     refusal = run(main, body, *few, "--set", "functions=system")
-    assert refused(refusal, "the equations of rigid-body are not known, too long, made of")
+    assert refused(refusal, "the equations of rigid-body are unknown, too long, made of")
 
 
 def test_networks_without_structure_are_as_wide_as_the_budget_allows(done, body):

@@ -116,6 +116,7 @@ def made(case, seed=0, scale=0.3, **others):
         randomise(model, scale, seed)
     if model.parameter_count:
         model.set_parameter_normalisation(torch.tensor([[0.4, 0.3], [0.6, 0.9]]).double())
+    model.set_advance(0.1)
     model.set_normalisation(sample(model.dim, seed=seed), sample(model.dim, seed=seed).abs() + 0.5)
     return solvable(model)
 

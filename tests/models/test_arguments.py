@@ -27,12 +27,6 @@ def test_every_argument_says_what_it_is(architecture):
     assert all(kinds != (Any,) for kinds, _, _ in arguments_of(architecture).values())
 
 
-@pytest.mark.parametrize("architecture", CLASSES)
-def test_a_missing_argument_is_a_type_error(architecture):
-    with pytest.raises(TypeError, match=r"__init__\(\) missing .* required .*'"):
-        architecture()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -51,33 +45,17 @@ def test_values_of_another_kind_are_refused(arguments, message):
 
 def test_stored_arguments_are_what_the_class_was_called_with():
     class Own(vp.models.VolumePreservingFeedForward):
-        def __init__(
-            self, dim: int, *, gain: float = 1.0, rhos: tuple = (), angles: dict | None = None
-        ):
+        def __init__(self, dim: int, *, gain: float = 1.0, rhos=(), angles: dict | None = None):
             super().__init__(dim, depth=1)
 
-    rho = torch.diag(torch.tensor([1.0, -1.0]))
+    rhos = [torch.diag(torch.tensor([1.0, -1.0])), np.eye(2)]
     assert Own(2).arguments == {"dim": 2, "gain": 1.0}
-    model = Own(dim=2, gain=np.float32(0.5), rhos=[rho, np.eye(2)], angles={1: 3.0})
-    assert model.arguments == {
-        "dim": 2,
-        "gain": 0.5,
-        "rhos": [[[1.0, 0.0], [0.0, -1.0]], [[1.0, 0.0], [0.0, 1.0]]],
-        "angles": [[1, 3.0]],
-    }
+    model = Own(dim=2, gain=np.float32(0.5), rhos=rhos, angles={1: 3.0})
+    stored = {"rhos": [each.tolist() for each in rhos], "angles": [[1, 3.0]]}
+    assert model.arguments == {"dim": 2, "gain": 0.5, **stored}
     assert copy.deepcopy(model).arguments == model.arguments
     with pytest.raises(TypeError):
         Own(gian=2)
-
-
-def test_single_precision_begins_with_the_weights_of_double_precision():
-    models = []
-    for dtype in (torch.float64, "float32"):
-        torch.manual_seed(3)
-        models.append(vp.models.StandardTransformer(dim=3, norm="batch", dtype=dtype))
-    for double, single in zip(*(model.state_dict().values() for model in models), strict=True):
-        assert torch.equal(double.to(single.dtype), single)
-    assert all(p.dtype == torch.float32 for p in models[1].parameters())
 
 
 DRAWN = {"vpt": 240.74032279, "vpff": 352.175156073, "vpmt": 562.222926048}

@@ -11,23 +11,23 @@ from vpintegrator.rollout.diagnostics import reversibility_defect, symplecticity
 STEP = 0.1
 
 
-def built(which="forced", **arguments):
+def built(name="auto", forced=None, **arguments):
+    forced = forced or system("forced")
     given = {"functions": "polynomial", "degree": 3, "depth": 2, "initial_scale": 0.5} | arguments
-    model = vp.models.build(system(which), arguments=given)
+    model = vp.models.build(forced, name, given)
     model.set_advance(STEP)
-    model.metadata |= {"step": str(STEP), "system": system(which).text, "system_name": which}
+    model.metadata |= {"step": str(STEP), "system": forced.text}
     return model
 
 
-def states(which="forced", count=5):
-    return system(which).sample_initial(count, np.random.default_rng(0))
+def states():
+    return system("forced").sample_initial(5, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", ["spff", "vpff"])
-@pytest.mark.parametrize("own", [{"functions": "polynomial", "degree": 3}, {"width": 3}])
+@pytest.mark.parametrize("own", [{}, {"functions": "neurons", "width": 3}])
 def test_the_time_goes_on_to_the_last_digit(name, own):
-    model = vp.models.build(system("forced"), name, {"depth": 2, "initial_scale": 0.5, **own})
-    model.set_advance(STEP)
+    model = built(name, **{"degree": 3, **own})
     z = torch.from_numpy(states())[:, None]
     after = model(z)
     assert torch.equal(after[..., -1], z[..., -1] + STEP)
@@ -52,12 +52,7 @@ def test_reversing_time_reverses_the_clock(name):
     text = system("forced").text + '[[reversing_symmetry]]\np = "-p[i]"\n'
     text = text.replace("sin(t)", "cos(t)").replace("sin(2*t)", "cos(2*t)")
     forced = vp.load_system(text)
-    model = vp.models.build(
-        forced, name, {"functions": "polynomial", "degree": 3, "initial_scale": 0.5}
-    )
-    model.set_advance(STEP)
-    model.metadata["step"] = str(STEP)
-    flow = as_map(model, forced)
+    flow = as_map(model := built(name, forced), forced)
     assert len(model.reversing_symmetries) == 1
     assert reversibility_defect(flow, states()[:, None], flow.system.reversing_symmetries) < 1e-13
 

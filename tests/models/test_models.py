@@ -10,20 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from tests.models.cases import (
-    ALL,
-    CASES,
-    DEFAULTS,
-    FAMILIES,
-    POLYNOMIAL,
-    REVERSIBLE,
-    SYMPLECTIC,
-    TRANSFORMERS,
-    VOLUME,
-    choices,
-    made,
-    solvable,
-)
+from tests.models import cases
+from tests.models.cases import choices, made, solvable
 from tests.nn.laws import (
     SIGN_FLIPS,
     assert_close,
@@ -34,16 +22,13 @@ from tests.nn.laws import (
 )
 from vpintegrator.compiled import CompiledModel
 from vpintegrator.errors import InputError
-from vpintegrator.models import (
-    ARCHITECTURES,
-    StandardTransformer,
-    SymplecticFeedForward,
-    VolumePreservingFeedForward,
-    VolumePreservingMultiheadTransformer,
-    VolumePreservingTransformer,
-)
+from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import layers
+
+TRANSFORMER, SPFF, VPFF, VPMT, VPT = (
+    ARCHITECTURES[name] for name in ("transformer", "spff", "vpff", "vpmt", "vpt")
+)
 
 
 def windows(model, seed=0, scale=0.5, count=()):
@@ -53,7 +38,9 @@ def windows(model, seed=0, scale=0.5, count=()):
     return X.detach(), k
 
 
-@pytest.mark.parametrize("case", VOLUME | REVERSIBLE | SYMPLECTIC | FAMILIES)
+@pytest.mark.parametrize(
+    "case", cases.VOLUME | cases.REVERSIBLE | cases.SYMPLECTIC | cases.FAMILIES
+)
 @settings(max_examples=10)
 @given(
     st.integers(0, 10**6),
@@ -63,9 +50,11 @@ def windows(model, seed=0, scale=0.5, count=()):
 )
 def test_what_models_keep_at_any_weights(case, seed, dim, window, scale):
     """Volume, form, inverse, reversibility, and the symmetries that are products of two."""
-    if scale is not None and ("to and fro" in case or case in FAMILIES):
+    if scale is not None and ("to and fro" in case or case in cases.FAMILIES):
         scale = 0.05  # ten shears of polynomials overflow with larger weights
-    model = made(case, seed, scale, **({"dim": dim, "window": window} if case in VOLUME else {}))
+    model = made(
+        case, seed, scale, **({"dim": dim, "window": window} if case in cases.VOLUME else {})
+    )
     X, k = windows(model, seed)
     symplectic = model.name.startswith("sp") or model.name == "sgf"
     assert model.structure.keeps_volume and model.structure.is_symplectic == symplectic
@@ -103,10 +92,10 @@ def test_every_model_that_says_symplectic_is():
                     randomise(model, 0.5, 1)
                     X = sample(model.window, 4, scale=0.5)
                     assert symplecticity_defect(model, X) <= 1e-12, (name, arguments)
-    assert claiming == {name for name, _ in SYMPLECTIC.values()}, "add examples to SYMPLECTIC"
+    assert claiming == {name for name, _ in cases.SYMPLECTIC.values()}, "add examples to SYMPLECTIC"
 
 
-@pytest.mark.parametrize("case", CASES | REVERSIBLE)
+@pytest.mark.parametrize("case", cases.CASES | cases.REVERSIBLE)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_files_and_copies(case, dtype, tmp_path):
     model = made(case, dtype=dtype).eval()
@@ -133,7 +122,7 @@ def test_files_and_copies(case, dtype, tmp_path):
 @pytest.mark.parametrize(
     "case",
     [
-        *(DEFAULTS | TRANSFORMERS),
+        *(cases.DEFAULTS | cases.TRANSFORMERS),
         *("LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles"),
         *("exact terms", "explicit time"),
     ],
@@ -176,11 +165,11 @@ def test_every_architecture(name):
 def test_the_attention_that_survives():
     """Not a skew one of three sign flips: "auto" takes another, and nothing else is replaced."""
     for flips, weighting in ((), "skew"), (SIGN_FLIPS[:1], "skew"), (SIGN_FLIPS, "coupled"):
-        model = VolumePreservingTransformer(dim=3, reversing_symmetries=flips)
+        model = VPT(dim=3, reversing_symmetries=flips)
         assert model.weighting == weighting
     with pytest.raises(InputError, match='use "coupled"'):
-        VolumePreservingTransformer(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS)
-    VolumePreservingTransformer(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS[:2])
+        VPT(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS)
+    VPT(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS[:2])
 
 
 @pytest.mark.parametrize("flips", [SIGN_FLIPS, SIGN_FLIPS[:2], SIGN_FLIPS[1:], SIGN_FLIPS[:1]])
@@ -188,9 +177,7 @@ def test_components_that_triangular_layers_cannot_move(flips):
     """The warning names those that never move, whatever the weights, and no others."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = VolumePreservingFeedForward(
-            dim=3, feed_forward="triangular", reversing_symmetries=flips
-        )
+        model = VPFF(dim=3, feed_forward="triangular", reversing_symmetries=flips)
     randomise(model, 0.5, 1)
     X = sample(20, 1, 3)
     rest = [i for i in range(3) if (model(X) - X)[..., i].abs().max() < 1e-12]
@@ -201,10 +188,10 @@ def test_components_that_triangular_layers_cannot_move(flips):
 @pytest.mark.parametrize(
     ("architecture", "arguments", "count", "window"),
     [
-        (VolumePreservingFeedForward, {}, 135, 1),
-        (VolumePreservingTransformer, {}, 162, 3),
-        (VolumePreservingTransformer, {"weighting": "arbitrary"}, 180, 3),
-        (StandardTransformer, {}, 189, 3),
+        (VPFF, {}, 135, 1),
+        (VPT, {}, 162, 3),
+        (VPT, {"weighting": "arbitrary"}, 180, 3),
+        (TRANSFORMER, {}, 189, 3),
     ],
 )
 def test_published_networks(architecture, arguments, count, window):
@@ -217,7 +204,7 @@ def test_published_networks(architecture, arguments, count, window):
     assert models[0].prediction_window == models[0].window == window
     for single, double in zip(*(model.core.parameters() for model in models), strict=True):
         assert single.dtype == torch.float32 and torch.equal(double.float(), single)
-    structured = architecture is not StandardTransformer and not arguments
+    structured = architecture is not TRANSFORMER and not arguments
     assert models[0].structure.keeps_volume == models[0].invertible == structured
     if not structured:
         with pytest.raises(InputError, match="no explicit inverse"):
@@ -226,7 +213,7 @@ def test_published_networks(architecture, arguments, count, window):
 
 def test_normalisation_respects_symmetries_and_the_form():
     swap = [[0.0, 1, 0], [1, 0, 0], [0, 0, -1]]
-    model = VolumePreservingFeedForward(dim=3, split=[[0, 1], [2]], reversing_symmetries=[swap])
+    model = VPFF(dim=3, split=[[0, 1], [2]], reversing_symmetries=[swap])
     model.set_normalisation([1.0, 3, 5], [1.0, 4, 3])
     assert_close(model.shift, torch.tensor([2.0, 2, 0], dtype=torch.float64))
     assert_close(model.scale, torch.tensor([2.0, 2, 3], dtype=torch.float64))
@@ -234,7 +221,7 @@ def test_normalisation_respects_symmetries_and_the_form():
         model.set_normalisation([0, 0, 0], [1, 0, 1])
     with pytest.raises(InputError, match="shift must hold 3 finite numbers"):
         model.set_normalisation([0, 0], [1, 1, 1])
-    model = SymplecticFeedForward(dim=4, periodic=[(1, 2 * torch.pi)], **POLYNOMIAL)
+    model = SPFF(dim=4, periodic=[(1, 2 * torch.pi)], **cases.POLYNOMIAL)
     model.set_normalisation([0, 0, 0, 0], [2.0, 9.0, 4.0, 0.5])
     assert_close(model.scale, torch.tensor([2.0, 1.0, 0.25, 0.5], dtype=torch.float64), 0)
 
@@ -242,26 +229,26 @@ def test_normalisation_respects_symmetries_and_the_form():
 @pytest.mark.parametrize(
     ("architecture", "arguments", "message"),
     [
-        (VolumePreservingTransformer, {"window": 1}, "window"),
-        (VolumePreservingTransformer, {"dim": 1}, "dim"),
-        (VolumePreservingTransformer, {"prediction_window": 5}, "prediction_window = 5"),
-        (VolumePreservingMultiheadTransformer, {"heads": 3}, "dim = 4 .* heads = 3"),
-        (VolumePreservingFeedForward, {"split": "halves"}, "even number"),
-        (VolumePreservingFeedForward, {"split": ["01", "2"]}, "list of lists of indices"),
-        (VolumePreservingFeedForward, {"conserved": [0]}, r"last of 3 components, .*, not \[0\]"),
-        (VolumePreservingFeedForward, {"parameters": 1, "conserved": [2]}, "a family move all"),
+        (VPT, {"window": 1}, "window"),
+        (VPT, {"dim": 1}, "dim"),
+        (VPT, {"prediction_window": 5}, "prediction_window = 5"),
+        (VPMT, {"heads": 3}, "dim = 4 .* heads = 3"),
+        (VPFF, {"split": "halves"}, "even number"),
+        (VPFF, {"split": ["01", "2"]}, "list of lists of indices"),
+        (VPFF, {"conserved": [0]}, r"last of 3 components, .*, not \[0\]"),
+        (VPFF, {"parameters": 1, "conserved": [2]}, "a family move all"),
         (
-            VolumePreservingTransformer,
+            VPT,
             {"weighting": "arbitrary", "reversing_symmetries": SIGN_FLIPS},
             "cannot be made reversible",
         ),
         (
-            VolumePreservingFeedForward,
+            VPFF,
             {"dim": 2, "reversing_symmetries": [[[0, 1], [1, 0]], [[1, 0], [0, -1]]]},
             "choose a split",
         ),
-        (SymplecticFeedForward, {}, "an even number of components, not 3; take a volume"),
-        (SymplecticFeedForward, {**ALL, "dim": 4, "layer": "henon"}, "respects no symmetries"),
+        (SPFF, {}, "an even number of components, not 3; take a volume"),
+        (SPFF, {**cases.ALL, "dim": 4, "layer": "henon"}, "respects no symmetries"),
     ],
 )
 def test_mistakes(architecture, arguments, message):
@@ -270,17 +257,17 @@ def test_mistakes(architecture, arguments, message):
 
 
 def test_a_symmetry_may_be_given_twice():
-    VolumePreservingFeedForward(dim=2, reversing_symmetries=[[[0, 1], [1, 0]]] * 2)
+    VPFF(dim=2, reversing_symmetries=[[[0, 1], [1, 0]]] * 2)
 
 
 def test_sizes_of_the_standard_transformer():
-    model = StandardTransformer(dim=3, width=3, positions=False, prediction_window=None)
+    model = TRANSFORMER(dim=3, width=3, positions=False, prediction_window=None)
     assert model.prediction_window == 3
-    assert any(part.shape == (8, 3) for part in StandardTransformer(dim=3).parameters())
+    assert any(part.shape == (8, 3) for part in TRANSFORMER(dim=3).parameters())
     block = {"block": "encoder", "attention": "general", "activation": "relu"}
     sizes = {"width": 6, "heads": 2, "depth": 1, "inner": 9, "positions": False}
     theirs = torch.nn.TransformerEncoderLayer(6, 2, 9, 0.0)
-    both = (StandardTransformer(dim=6, **block, **sizes), theirs)
+    both = (TRANSFORMER(dim=6, **block, **sizes), theirs)
     assert len({sum(p.numel() for p in module.parameters()) for module in both}) == 1
 
 
@@ -294,12 +281,51 @@ def test_the_functions_of_a_system_that_are_of_one_half_enter_its_potential():
     assert layer.potential.coefficients.numel() == 9
 
 
-@pytest.mark.thorough
-def test_a_symplectic_model_learns_and_its_rollout_says_so(tmp_path):
-    data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=30, steps=20)
-    sizes = {"functions": "polynomial", "degree": 6, "depth": 2}
-    model = vp.models.build(data.system, "spff", sizes)
-    assert vp.train(model, data, epochs=60, compiled=False).test_error < 1e-6
-    report = vp.compare(model, "rk4", steps=20, trajectories=4, compiled=False)
-    assert report.runs["spff"].structure.words == ("symplectic", "reversible")
-    assert report.runs["spff"].symplecticity < 1e-12 < report.runs["rk4"].symplecticity
+@pytest.mark.parametrize("name", ["vpff", "spff", "sgf", "vpgf", "resnet"])
+def test_every_architecture_leaves_constants_as_they_are(name):
+    """And those without structure read them all the same, as they read parameters."""
+    torch.manual_seed(0)
+    declared = arguments_of(ARCHITECTURES[name])
+    size = {"depth": 1} if "depth" in declared else {"degree": 3}
+    model = ARCHITECTURES[name](dim=6, conserved=[4, 5], **size).eval()
+    family = ARCHITECTURES[name](dim=4, parameters=2, **size).eval()
+    assert model.arguments["conserved"] == [4, 5]
+    assert "conserved" not in family.arguments and family.arguments["parameters"] == 2
+    randomise(model.core, 0.3, 1)
+    family.core.load_state_dict(model.core.state_dict())
+    model.set_normalisation(0.1, [1, 1.1, 0.9, 0.7, 0.6, 1.3])
+    family.set_normalisation(0.1, [1, 1.1, 0.9, 0.7])
+    k = torch.tensor([0.3, -0.7], dtype=torch.float64)
+    z = sample(5, model.window, 4)
+    x = torch.cat([z, k.expand(5, model.window, 2)], -1)
+    y = model(x)
+    assert torch.equal(y[..., 4:], x[..., 4:])
+    assert (model(torch.cat([z, -x[..., 4:]], -1)) - y)[..., :4].abs().max() > 1e-6
+    normalised = (k - model.shift[4:]) / model.scale[4:]
+    assert_close(family(z, normalised), y[..., :4], 1e-12)
+    states, _ = CompiledModel(model, 5).predict(x.numpy(), 1)
+    assert_close(torch.from_numpy(states), model.predict(x).detach(), 1e-11)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"window": 3, "width": None}])
+def test_a_residual_network_at_parameters_is_a_residual_network(arguments):
+    whole = vp.models.ResidualNetwork(dim=4, parameters=2, **arguments)
+    plain = vp.models.ResidualNetwork(dim=4, **arguments)
+    k = torch.tensor([0.3, -0.7], dtype=torch.float64)
+    plain.core.load_state_dict(whole.core.at(k).state_dict())
+    z = sample(5, plain.window, 4)
+    assert_close(plain(z), whole(z, k), 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameters", "message"),
+    [
+        ({}, torch.zeros(2), "takes no parameters"),
+        ({"parameters": 2}, None, "is a family: give 2 coefficients"),
+        ({"parameters": 2}, torch.zeros(3), "axes"),
+    ],
+)
+def test_parameters_that_do_not_fit(arguments, parameters, message):
+    model = vp.models.VolumePreservingFeedForward(dim=3, **arguments)
+    with pytest.raises((InputError, RuntimeError), match=message):
+        model(torch.zeros(4, 1, 3, dtype=torch.float64), parameters)

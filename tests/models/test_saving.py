@@ -175,9 +175,3 @@ def test_a_class_of_ones_own_is_saved_and_loaded(path):
         vp.load(path, model=Own)
     with pytest.raises(InputError, match=r"cannot be built again, .* missing .*'core'"):
         vp.save(vp.models.Model(torch.nn.Identity(), 2), path, overwrite=True)
-
-
-def test_names_are_found():
-    assert ARCHITECTURES.find("vpt") is VolumePreservingTransformer
-    with pytest.raises(InputError, match="there is no model 'vtp'; did you mean 'vpt'"):
-        ARCHITECTURES.find("vtp")

@@ -12,7 +12,7 @@ STATES = np.random.default_rng(0).uniform(-0.5, 0.5, (6, 2))
 
 
 class Net(nn.Module):
-    """A residual network as others write it, in single precision unless told otherwise."""
+    """A residual network as others write it."""
 
     def __init__(self, width=8, dtype=torch.float64):
         super().__init__()
@@ -100,11 +100,9 @@ def test_only_modules_are_models(module, swing):
 @pytest.mark.thorough
 def test_a_network_stands_beside_methods_and_models(net, swing, tmp_path):
     ours = vp.models.VolumePreservingFeedForward(dim=2, depth=2, functions="polynomial")
-    report = vp.compare(
-        {"mine": net, "ours": ours, "map": nn.Identity()}, "rk4", system=swing.system, steps=20
-    )
-    assert list(report.runs) == ["mine", "ours", "map", "rk4"]
-    assert report.step == swing.system.defaults["step"]
+    maps = {"mine": net, "ours": ours, "map": nn.Identity()}
+    report = vp.compare(maps, "rk4", system=swing.system, steps=20)
+    assert list(report.runs) == [*maps, "rk4"] and report.step == swing.system.defaults["step"]
     states = report.runs["mine"].states
     after = net(torch.from_numpy(states[:, 0])).detach()
     np.testing.assert_allclose(states[:, 1], after, rtol=1e-12)

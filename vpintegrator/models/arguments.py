@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from inspect import Parameter
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
@@ -51,46 +52,33 @@ def arguments_of(function: type | Callable[..., Any]) -> dict[str, Argument]:
 
 
 class Stored(torch.nn.Module):
-    """A module whose attribute ``arguments`` holds what its class was called with, as JSON."""
+    """A module whose attribute ``arguments`` holds what its class was called with, as JSON.
 
-    arguments: dict[str, Any]
-
-    def __new__(cls, *values: Any, **keywords: Any) -> Self:
-        module = super().__new__(cls)
-        module.__dict__["arguments"] = stored_arguments(cls, values, keywords)
-        return module
-
-
-def stored_arguments(
-    architecture: type, values: Sequence[Any], keywords: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the arguments of a call of a class, defaults included, as they are stored in a file.
-
-    Defaults that are None or empty are left out, and so are modules and the dtype. A call that does
-    not fit the signature gives no arguments: the constructor raises the TypeError.
+    Defaults are included, but those that are None or empty; modules and the dtype are left out. A
+    call that does not fit the signature stores none: the constructor raises the TypeError.
 
     Raises
     ------
     InputError
         If an argument is of another plain kind than its annotation says.
     """
-    declared = arguments_of(architecture)
-    try:
-        bound = inspect.signature(architecture).bind(*values, **keywords)
-    except TypeError:
-        return {}
-    for name, value in bound.arguments.items():
-        if name in declared:
-            declared[name].check(name, value)
-    bound.apply_defaults()
-    result = {}
-    for name, value in bound.arguments.items():
-        if name not in declared or name == "dtype" or isinstance(value, torch.nn.Module):
-            continue
-        stored = as_json(value)
-        if stored not in (None, "", []) or as_json(declared[name].default) != stored:
-            result[name] = stored
-    return result
+
+    arguments: dict[str, Any]
+
+    def __new__(cls, *values: Any, **keywords: Any) -> Self:
+        module, stored = super().__new__(cls), {}
+        declared = arguments_of(cls)
+        with suppress(TypeError):
+            bound = inspect.signature(cls).bind(*values, **keywords).arguments
+            for name in [name for name in bound if name in declared]:
+                declared[name].check(name, bound[name])
+            for name, (_, _, default) in declared.items():
+                value, default = as_json(bound.get(name, default)), as_json(default)
+                own = name != "dtype" and not isinstance(value, torch.nn.Module)
+                if own and (value not in (None, "", []) or value != default):
+                    stored[name] = value
+        module.__dict__["arguments"] = stored
+        return module
 
 
 def as_json(value: Any) -> Any:

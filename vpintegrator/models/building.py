@@ -281,8 +281,8 @@ def _of_system(
         formulas = arguments
     if formulas is None:
         raise InputError(
-            f"the equations of {system.name} are not known, too long, made of polynomials alone, or "
-            f"of no use to {architecture.name}; take functions = polynomial, or another model"
+            f"the equations of {system.name} are unknown, too long, made of polynomials, or of no "
+            f"use to {architecture.name}; take functions = polynomial, or another model"
         )
     arguments |= formulas
     if asked in ("system", "hamiltonian"):

@@ -96,6 +96,8 @@ class Components:
         self.read = variables - self.moving
         self.vanishing = [*vanishing]
         check_vanishing(self.vanishing, parameters)
+        # arguments of layers
+        self.of_parameters: dict[str, Any] = {"parameters": self.read, "vanishing": self.vanishing}
         _check_angles(self.reversing_symmetries, self.periods)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -84,10 +86,10 @@ class Coordinates(nn.Module):
     @property
     def arguments(self) -> dict[str, Any]:
         """Order and chart as JSON holds them, those that are none left out."""
-        charts = {}
+        result: dict[str, Any] = {} if self.order is None else {"order": self.order}
         if self.chart is not None:
-            charts = {"chart": self.chart.texts, "inverse_chart": self.chart.inverse_texts}
-        return charts if self.order is None else {"order": self.order} | charts
+            result |= {"chart": self.chart.texts, "inverse_chart": self.chart.inverse_texts}
+        return result
 
     @property
     def state_scale(self) -> torch.Tensor:
@@ -105,8 +107,7 @@ class Coordinates(nn.Module):
         if near is not None and self.chart is not None and self.chart.angles:
             turns = torch.zeros_like(self.scale)
             turns[list(self.chart.angles)] = 2 * math.pi
-            turns = self.ordered(turns)
-            z = z - turns * torch.round((z - near) / (2 * math.pi))
+            z = z - self.ordered(turns) * torch.round((z - near) / (2 * math.pi))
         return z
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
@@ -126,9 +127,7 @@ class Coordinates(nn.Module):
 
     def restored(self, z: torch.Tensor) -> torch.Tensor:
         """Return components (..., dim) that :meth:`ordered` has ordered in the order of states."""
-        if self.order is None:
-            return z
-        return z[..., sorted(range(len(self.order)), key=self.order.__getitem__)]
+        return z if self.order is None else z[..., np.argsort(self.order).tolist()]
 
     def reflected(self, states: torch.Tensor, symmetry: torch.Tensor) -> torch.Tensor:
         """Return the images of states (..., dim) under a matrix that acts on the components."""
@@ -188,15 +187,12 @@ class Coordinates(nn.Module):
 
 def _vector(argument: str, value: Any, dim: int, positive: bool) -> torch.Tensor:
     """Return a value as finite numbers (dim,) in float64, a single one for all, or InputError."""
-    words = f"{dim} {'positive' if positive else 'finite'} numbers"
-    try:
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
         result = torch.as_tensor(value, dtype=torch.float64).detach().cpu().expand(dim)
-        sound = bool((torch.isfinite(result) & ((result > 0) | (not positive))).all())
-    except (TypeError, ValueError, RuntimeError):
-        sound = False
-    if not sound:
-        raise InputError(f"{argument} must hold {words} (dim = {dim}), not {value!r}")
-    return result
+        if (torch.isfinite(result) & ((result > 0) | (not positive))).all():
+            return result
+    words = f"{dim} {'positive' if positive else 'finite'} numbers"
+    raise InputError(f"{argument} must hold {words} (dim = {dim}), not {value!r}")
 
 
 def _averaged(scale: torch.Tensor, symmetries: torch.Tensor) -> torch.Tensor:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -45,16 +44,6 @@ class FamilyParameters:
     coefficients: list[str]
     nominal: dict[str, float]
     step: float | None = None
-
-    @property
-    def text(self) -> str:
-        """JSON text, stored in model files."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_text(cls, text: str) -> FamilyParameters:
-        """Read the text that :attr:`text` returns."""
-        return cls(**json.loads(text))
 
     @cached_property
     def formulas(self) -> Formulas:

@@ -129,8 +129,7 @@ class SymplecticGeneratingFunctionMap(Model):
             group=_signs_of_symplectic(components),
             periodic=[*components.periods],
             cyclic=components.cyclic,
-            parameters=components.read,
-            vanishing=components.vanishing,
+            **components.of_parameters,
         )
         exact = None
         if hamiltonian:
@@ -249,8 +248,7 @@ class VolumePreservingGeneratingFunctionMap(Model):
                     group=(components.group, signs[:, i] * signs[:, k]),
                     periodic=[*components.periods],
                     cyclic=[*components.cyclic, *between],
-                    parameters=components.read,
-                    vanishing=components.vanishing,
+                    **components.of_parameters,
                     **own,
                 )
         core = VolumePreservingGeneratingFunction([*chain.values()], repeats, pairs=[*chain])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -49,33 +49,26 @@ def prolong(model: AnyModel, *, depth: int | None = None, degree: int | None = N
     True
     """
     check_integrator(model)
-    sizes: dict[str, Any] = {}
-    for name, size in (("depth", depth), ("degree", degree)):
-        if size is None:
-            continue
+    sizes = {n: size for n, size in {"depth": depth, "degree": degree}.items() if size is not None}
+    for name, size in sizes.items():
         neurons = name == "degree" and model.arguments.get("functions") == "neurons"
         if name not in model.arguments or neurons:
             raise InputError(f"the model {model.name} has no {name} to prolong")
         if size < model.arguments[name]:
             raise InputError(f"{name} = {size} is less than {model.arguments[name]} of the model")
-        sizes[name] = size
-    if (
-        "initial_scale" not in model.arguments
-        or model.arguments.get("feed_forward") == "triangular"
-    ):
+    triangular = model.arguments.get("feed_forward") == "triangular"
+    if triangular or "initial_scale" not in model.arguments:
         raise InputError(f"layers of {model.name} as built here cannot begin as the identity")
-    own = {"initial_scale": model.arguments["initial_scale"]}
     arguments = {**model.arguments, **sizes, "initial_scale": 0.0}
     with torch.random.fork_rng(devices=[]):
         larger = type(model)(**arguments, dtype=model.scale.dtype)
-    larger.arguments |= own
+    larger.arguments["initial_scale"] = model.arguments["initial_scale"]
     larger.set_coordinates(**model.coordinates.arguments)
     larger.family = model.family
-    for name in UNITS if model.parameter_count else ():
-        larger.get_buffer(name).copy_(model.get_buffer(name))
+    for name in (*UNITS, "time_step"):
+        if name in model._buffers:
+            larger.get_buffer(name).copy_(model.get_buffer(name))
     larger.set_normalisation(model.shift, model.scale, model.coordinates.state_scale)
-    if model.explicit_time:
-        larger.set_advance(model.get_buffer("time_step").item())
     like = next(having(model.core, "adapt"), None)
     for layer in having(larger.core, "adapt"):
         layer.adapt_like(like)  # type: ignore[operator]
@@ -122,12 +115,10 @@ def refine(model: AnyModel, depth: int) -> AnyModel:
         if not is_prolongable(old[0]):
             continue
         weights = _shares(len(old), len(new)).to(model.scale)
-        parameters = [dict(layer.named_parameters()) for layer in old]
+        own = [list(layer.parameters()) for layer in old]
         for layer, share in zip(new, weights, strict=True):
-            for name, parameter in layer.named_parameters():
-                stacked = torch.stack([each[name].detach() for each in parameters], -1)
-                with torch.no_grad():
-                    parameter.copy_(stacked @ share)
+            for parameter, *others in zip(layer.parameters(), *own, strict=True):
+                parameter.data.copy_(torch.stack(others, -1).detach() @ share)
     return deeper
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ def trajectories(
         Of a family: parameters of each trajectory (trajectory, p).
     """
     window, new = model.window, model.prediction_window
+    predict = predict or partial(_called, model, () if parameters is None else (parameters,))
     timed, done = model.explicit_time and window == 1, 0
     calls = _TIMED if timed else max(chunk // new, 1)
     first_times = windows[:, -1, -1].clone()
@@ -62,7 +64,7 @@ def trajectories(
             times = first_times[:, None] + model.get_buffer("time_step") * steps_done
             period = model.coordinates.periods.get(model.dim - 1)
             windows[..., -1] = times[:, :1] if period is None else times[:, :1] % period
-        states = (predict or model_calls(model, parameters))(windows, count)
+        states = predict(windows, count)
         if timed:
             states[..., -1] = torch.where(states[..., -1].isfinite(), times[:, 1:], torch.nan)
         windows = torch.cat([windows, states[:, -window:]], dim=1)[:, -window:].contiguous()
@@ -71,23 +73,18 @@ def trajectories(
         yield from states.split(chunk, dim=1)
 
 
-def model_calls(model: Any, parameters: torch.Tensor | None = None) -> Predict:
-    """Return the function that calls a model several times in PyTorch."""
-    k = () if parameters is None else (parameters,)
-
-    def predict(windows: torch.Tensor, calls: int) -> torch.Tensor:
-        window, new = model.window, model.prediction_window
-        states = windows.new_empty((len(windows), window + calls * new, model.dim))
-        states[:, :window] = windows
-        # weights that are computed from others (Stiefel) are computed once
-        cached = torch.nn.utils.parametrize.cached()
-        with evaluating(model), torch.inference_mode(), cached:
-            for known in range(window, window + calls * new, new):
-                before = states[:, known - window : known]
-                states[:, known : known + new] = model.predict(before, *k)
-        return states[:, window:]
-
-    return predict
+def _called(
+    model: Any, k: tuple[torch.Tensor, ...], windows: torch.Tensor, calls: int
+) -> torch.Tensor:
+    """Return the states (trajectory, calls * new, dim) of several calls in PyTorch."""
+    window, new = model.window, model.prediction_window
+    states = windows.new_empty((len(windows), window + calls * new, model.dim))
+    states[:, :window] = windows
+    # weights that are computed from others (Stiefel) are computed once
+    with evaluating(model), torch.inference_mode(), torch.nn.utils.parametrize.cached():
+        for known in range(window, window + calls * new, new):
+            states[:, known : known + new] = model.predict(states[:, known - window : known], *k)
+    return states[:, window:]
 
 
 @contextmanager
@@ -169,25 +166,18 @@ def as_parameters(model: Any, parameters: Any, count: int) -> torch.Tensor | Non
     if isinstance(parameters, Mapping) and model.family is not None:
         parameters = model.family.values(parameters)
     try:
-        return torch.as_tensor(parameters).to(_like(model)).expand(count, -1)
+        return torch.as_tensor(parameters).to(model.scale).expand(count, -1)
     except (TypeError, ValueError, RuntimeError):
         raise InputError(
             f"parameters must be numbers of the shape (p,) or ({count}, p), not {parameters!r}"
         ) from None
 
 
-def _like(model: Any) -> torch.Tensor:
-    return next(iter([*model.parameters(), *model.buffers()]), torch.empty(0, dtype=torch.float64))
-
-
 def as_windows(model: Any, initial: Any) -> torch.Tensor:
     """Return first windows (trajectory, window, dim) with the dtype and device of the model."""
-    like = _like(model)
-    if not isinstance(initial, torch.Tensor):
+    if not isinstance(initial, torch.Tensor) or initial.is_complex():
         initial = torch.from_numpy(real_array("initial", initial, None))
-    if initial.is_complex():
-        raise InputError("initial must be an array of numbers, not complex ones")
-    windows = initial.detach().to(dtype=like.dtype, device=like.device)
+    windows = initial.detach().to(model.scale)
     if model.window == 1 and windows.ndim == 2:
         windows = windows[:, None]
     if windows.ndim != 3 or windows.shape[1:] != (model.window, model.dim) or not len(windows):

@@ -129,9 +129,9 @@ class Model(Stored, Map):
         self,
         core: nn.Module,
         components: int | Components,
-        *,
         window: int = 1,
         prediction_window: int | None = None,
+        *,
         dtype: str | torch.dtype = "float64",
         description: str = "",
     ) -> None:
@@ -452,21 +452,16 @@ class Model(Stored, Map):
         >>> model.in_domain([[1.5, 0.0], [1.5, 9.0]])
         array([ True, False])
         """
-        keys = ("region", "system")
-        if not all(key in self.metadata for key in keys):
+        if not {"region", "system"} <= self.metadata.keys():
             raise InputError("the model does not say which states it was trained on; train it")
-        region, system = recorded_domain(
-            *(self.metadata[key] for key in keys),
-            self.metadata.get("system_name", "system"),
-            self.metadata.get("parameters", "{}"),
-        )
+        texts = {"system_name": "system", "parameters": "{}"} | self.metadata
+        keys = ("region", "system", "system_name", "parameters")
+        region, system = recorded_domain(*(texts[key] for key in keys))
         given = states if torch.is_tensor(states) else np.asarray(states, dtype=np.float64)
         last_size("states", torch.as_tensor(given), {"dim": self.dim})
         inside = region.holds(system, given)
         if self.chart is not None:
-            with torch.no_grad():
-                images = self.chart(torch.as_tensor(given).to(self.shift))
-            placed = images.isfinite().all(-1)
+            placed = self.chart(torch.as_tensor(given).to(self.shift)).isfinite().all(-1)
             inside &= placed if torch.is_tensor(states) else placed.cpu().numpy()
         return inside
 

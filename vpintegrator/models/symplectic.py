@@ -234,13 +234,7 @@ class SymplecticTransformer(Model):
                 SymplecticAttention(dim, symmetries=components.group, initial_scale=initial_scale),
                 _symplectic_layer(components, own, layer, linear),
             ]
-        super().__init__(
-            Composition(*layers),
-            components,
-            window=window,
-            prediction_window=prediction_window,
-            dtype=dtype,
-        )
+        super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)
 
 
 def _symplectic_layer(
@@ -270,15 +264,10 @@ def _symplectic_layer(
     def potential(half: int, group: torch.Tensor | SignedGroup | None) -> nn.Module:
         """Return a function of the positions (0) or the momenta (1)."""
         own = [*halves[half], *range(2 * size, 2 * size + components.read)]
+        shared = {"group": group, **components.of_parameters}
         if functions.are_neurons:
             return NeuronPotential(
-                size,
-                functions.width,
-                group=group,
-                parameters=components.read,
-                vanishing=components.vanishing,
-                activation=activation,
-                initial_scale=scale,
+                size, functions.width, activation=activation, initial_scale=scale, **shared
             )
         return BasisPotential(
             size,
@@ -287,10 +276,8 @@ def _symplectic_layer(
             cyclic=[own.index(i) for i in components.cyclic if i in own],
             expressions=texts[half],
             components=own,
-            group=group,
-            parameters=components.read,
-            vanishing=components.vanishing,
             initial_scale=scale / 10,
+            **shared,
         )
 
     group = components.group

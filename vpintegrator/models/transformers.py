@@ -140,15 +140,14 @@ class StandardTransformer(Model):
 
         def mixing(residual: bool) -> nn.Module:
             """Return a layer of attention."""
+            if attention == "multihead":
+                return MultiHeadAttention(
+                    inside, heads, residual=residual, stiefel=stiefel, scale=attention_scale
+                )
             if attention == "general":
                 return GeneralMultiHeadAttention(inside, heads, residual=residual)
-            if attention == "multiplicative":
-                return MultiplicativeAttention(inside, residual=residual)
-            if attention == "additive":
-                return AdditiveAttention(inside, residual=residual)
-            return MultiHeadAttention(
-                inside, heads, residual=residual, stiefel=stiefel, scale=attention_scale
-            )
+            one = MultiplicativeAttention if attention == "multiplicative" else AdditiveAttention
+            return one(inside, residual=residual)
 
         layers: list[nn.Module] = []
         if inside != dim:
@@ -171,13 +170,7 @@ class StandardTransformer(Model):
             layers = [layer for layer in layers if not isinstance(layer, Norm)]
         if inside != dim:
             layers.append(nn.Linear(inside, dim, dtype=torch.float64))
-        super().__init__(
-            Composition(*layers),
-            dim,
-            window=window,
-            prediction_window=prediction_window,
-            dtype=dtype,
-        )
+        super().__init__(Composition(*layers), dim, window, prediction_window, dtype=dtype)
 
     @classmethod
     def published(cls, dim: int, *, dtype: str | torch.dtype = "float32") -> Self:
@@ -323,14 +316,11 @@ class ClassificationTransformer(nn.Module):
         length = divisible("height", height, "patch", patch)
         length *= divisible("width", width, "patch", patch)
         size = patch * patch if inside is None else whole("inside", inside)
-        self.embedding = None
-        if inside is not None:
-            self.embedding = nn.Linear(patch * patch, inside, dtype=torch.float64)
-        self.positions = None
-        if positions:
-            vectors = 1e-2 * torch.randn(length, size, dtype=torch.float64)
-            self.positions = nn.Parameter(vectors)
         layers: list[nn.Module] = []
+        if inside is not None:
+            layers.append(nn.Linear(patch * patch, inside, dtype=torch.float64))
+        if positions:
+            layers.append(Positions(length, size))
         for _ in range(whole("depth", depth)):
             layers += [
                 MultiHeadAttention(size, heads, residual=residual, stiefel=stiefel),
@@ -345,12 +335,7 @@ class ClassificationTransformer(nn.Module):
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return scores (..., classes) of images (..., height, width), for cross-entropy losses."""
         last_size("images", images, {"height": self.height, "width": self.width})
-        sequence = image_patches(images, self.patch)
-        if self.embedding is not None:
-            sequence = self.embedding(sequence)
-        if self.positions is not None:
-            sequence = sequence + self.positions
-        sequence = self.layers(sequence)
+        sequence = self.layers(image_patches(images, self.patch))
         vector = sequence.mean(-2) if self.readout == "mean" else sequence[..., 0, :]
         return self.output(vector)
 

@@ -156,25 +156,10 @@ class ResidualNetwork(Model):
         ]
         if width is None:
             layers.append(ResidualLayer(size, activation="identity", parameters=read))
-        core = Composition(Reshaped(1, size), *layers, Reshaped(window, moving))
-        super().__init__(
-            core, components, window=window, prediction_window=prediction_window, dtype=dtype
-        )
+        core = Composition(_reshaped(1, size), *layers, _reshaped(window, moving))
+        super().__init__(core, components, window, prediction_window, dtype=dtype)
 
 
-class Reshaped(nn.Module):
-    """Windows (..., a, b) with their numbers as rows of another shape (..., c, d).
-
-    Examples
-    --------
-    >>> from vpintegrator.models.unstructured import Reshaped
-    >>> Reshaped(1, 6)(torch.zeros(5, 3, 2)).shape
-    torch.Size([5, 1, 6])
-    """
-
-    def __init__(self, *shape: int) -> None:
-        super().__init__()
-        self.shape = shape
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return X.flatten(-2).unflatten(-1, self.shape)  # (..., c, d)
+def _reshaped(*shape: int) -> nn.Module:
+    """Return a layer that gives the numbers of windows (..., a, b) another shape (..., c, d)."""
+    return nn.Sequential(nn.Flatten(-2), nn.Unflatten(-1, shape))

@@ -204,11 +204,7 @@ def pointwise_layers(
     dim, expressions = components.moving, as_expressions(functions.expressions)
     blocks = as_blocks(split, dim, components.read)
     forward, back = [*range(len(blocks))], sweep == "symmetric"
-    shared: dict[str, Any] = {
-        "symmetries": components.group,
-        "parameters": components.read,
-        "vanishing": components.vanishing,
-    }
+    shared: dict[str, Any] = {"symmetries": components.group, **components.of_parameters}
     functions.check(components, bases > 1, back)
     if functions.are_neurons:
         shared |= {"activation": functions.activation, "initial_scale": functions.initial_scale}

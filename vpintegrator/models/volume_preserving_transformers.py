@@ -164,13 +164,7 @@ class VolumePreservingTransformer(Model):
             if time_mixing:
                 layers.append(TimeMixing(window, initial_scale=initial_scale))
             layers += pointwise_layers(components, own, split, bases, sweep, stack)
-        super().__init__(
-            Composition(*layers),
-            components,
-            window=window,
-            prediction_window=prediction_window,
-            dtype=dtype,
-        )
+        super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)
         self.weighting = chosen
 
     @classmethod
@@ -353,10 +347,4 @@ class VolumePreservingMultiheadTransformer(Model):
                 )
             )
             layers += pointwise_layers(components, own, split, bases, sweep)
-        super().__init__(
-            Composition(*layers),
-            components,
-            window=window,
-            prediction_window=prediction_window,
-            dtype=dtype,
-        )
+        super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)

@@ -86,8 +86,8 @@ class WrappedModel(Model):
         super().__init__(
             module,
             dim,
-            window=window,
-            prediction_window=prediction_window,
+            window,
+            prediction_window,
             dtype=dtypes[0] if dtypes else torch.float64,
             description=f"torch module {type(module).__qualname__}",
         )
