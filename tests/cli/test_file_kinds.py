@@ -58,10 +58,7 @@ def files(tmp_path_factory):
     vp.save(model, folder / "model.safetensors")
     header = json.dumps({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
     (folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-    for name, kind in (
-        ("shard.h5", "shard-1"),
-        ("other.h5", None),
-    ):
+    for name, kind in (("shard.h5", "shard-1"), ("other.h5", None)):
         with h5py.File(folder / name, "w") as file:
             file["x"] = np.zeros(3)
             if kind:

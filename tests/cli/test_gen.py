@@ -57,39 +57,12 @@ def test_a_file_and_a_length_of_ones_own(done, tmp_path):
     assert open_dataset("toda.h5").system.dim == 10
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("p**2/2", "__import__('os').system('touch hacked')", "is not allowed in an expression"),
-        ("[parameters]", "[parameters", "not valid TOML"),
-        ("[parameters]", '[invariants]\nq = "q"\n[parameters]', "not constant along solutions"),
-    ],
-)
-def test_mistakes_in_a_file(run, tmp_path, old, new, message):
-    (tmp_path / "duffing.toml").write_text(SYSTEM.replace(old, new))
-    assert refused(run(main, "duffing.toml"), message)
-    assert [path.name for path in tmp_path.iterdir()] == ["duffing.toml"]
-
-
 def test_seed_0_is_not_seed_1(done):
     for seed in (0, 1):
         done(main, "pendulum", *SMALL, "--seed", seed, "-o", f"{seed}.h5")
     first, second = open_dataset("0.h5"), open_dataset("1.h5")
     assert (first.seed, second.seed) == (0, 1)
     assert first.fingerprint != second.fingerprint
-
-
-@pytest.mark.parametrize("low", [-2, -1])
-def test_initial_states_outside_of_the_domain(run, tmp_path, low):
-    text = SYSTEM.replace("- q**2/2 + b*q**4/4", "- log(q) + b*q")
-    text = text.replace("low = -1", f"low = {low}").replace("high = 1", f"high = {low + 1.5}")
-    (tmp_path / "log.toml").write_text(text)
-    result = run(main, "log.toml", "--count", 10)
-    if low == -2:
-        assert refused(result, "is outside of the domain of log(q); 10 of them are still outside")
-    else:
-        assert result.exit_code == 0, result.output
-        assert "drawn again: q = -" in result.output
 
 
 def test_maps_by_formula(run, done, tmp_path):
@@ -125,11 +98,3 @@ def test_stroboscopic_maps(done, name, step, crossings, components):
     done(main, name, "--step", step, *SMALL)
     system = open_dataset(f"{name}-map.h5").system
     assert system.equations.returns.crossings == crossings and system.components == components
-
-
-def test_existing_output_is_kept(run, tmp_path):
-    (tmp_path / "a.h5").write_text("precious")
-    assert refused(run(main, "pendulum", *SMALL, "-o", "a.h5"), "--overwrite")
-    assert (tmp_path / "a.h5").read_text() == "precious"
-    assert run(main, "pendulum", "-o", "a.h5", "--overwrite", *SMALL).exit_code == 0
-    assert open_dataset("a.h5").shapes["train"][0] == 7

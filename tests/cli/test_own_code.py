@@ -8,7 +8,6 @@ import pytest
 import vpintegrator as vp
 from tests.cli.conftest import refused
 from vpintegrator.cli import gen, rollout, show, train
-from vpintegrator.cli.own_code import is_reference
 
 MODULE = """
 import numpy as np
@@ -40,19 +39,6 @@ def folder(run, tmp_path):
             del sys.modules[name]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("my_physics:pendulum", True),
-        ("package.module:name", True),
-        ("rigid-body", False),
-        ("title = 'a:b'", False),
-    ],
-)
-def test_references_are_told_from_names_and_texts(text, expected):
-    assert is_reference(text) is expected
-
-
 def test_a_function_from_data_to_a_rollout(done, folder):
     done(gen.main, "my_physics:system", "--count", "20", "--steps", "8", "-o", "spring.h5")
     assert vp.open_dataset(folder / "spring.h5").system.function == "my_physics:spring"
@@ -66,8 +52,7 @@ def test_a_function_from_data_to_a_rollout(done, folder):
 
 def test_formulas_of_a_function(done, folder):
     done(gen.main, "my_physics.py:pendulum", "--count", "10", "--steps", "3", "-p", "g=3")
-    data = vp.open_dataset(folder / "pendulum.h5")
-    assert data.system.parameters == {"g": 3} and not data.system.is_measured
+    assert vp.open_dataset(folder / "pendulum.h5").system.parameters == {"g": 3}
     assert "sin(q)" in done(show.main, "my_physics:pendulum")
 
 

@@ -1,4 +1,4 @@
-"""vp-rollout and vp-plot, and the whole road from a file of equations to figures."""
+"""vp-rollout and vp-plot: what runs, from which states, and what is written."""
 
 import json
 import os
@@ -12,28 +12,9 @@ import pytest
 
 import vpintegrator as vp
 from tests.cli.conftest import refused
-from vpintegrator.cli.gen import main as gen
 from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.rollout import main
-from vpintegrator.cli.train import main as train
 from vpintegrator.rollout import open_rollout
-
-DUFFING = """
-title = "Duffing oscillator"
-state = ["q", "p"]
-hamiltonian = "p**2/2 - q**2/2 + b*q**4/4"
-[parameters]
-b = 1
-[[reversing_symmetry]]
-p = "-p"
-[initial_conditions]
-distribution = "uniform"
-low = 0.3
-high = 0.9
-[defaults]
-step = 0.2
-steps = 8
-"""
 
 
 @pytest.fixture(scope="module")
@@ -44,21 +25,6 @@ def model(tmp_path_factory):
     kinds = vp.training.kinds_of("vpff", {"width": 4})
     vp.save(vp.fit(data, kinds, epochs=2, progress=False).model, folder / "net.safetensors")
     return folder / "net.safetensors"
-
-
-@pytest.mark.thorough
-def test_a_system_of_ones_own_goes_all_the_way(done, tmp_path):
-    """From a TOML file outside the package to figures, without touching the code."""
-    (tmp_path / "duffing.toml").write_text(DUFFING)
-    done(gen, "duffing.toml", "--count", "60")
-    done(train, "duffing.h5", "--model", "vpff", "--width", "6", "--epochs", "60")
-    output = done(main, "duffing-vpff.safetensors", "--against", "stoermer-verlet", "--time", "10")
-    assert "Duffing oscillator: 8 orbits to t = 10" in output
-    assert "written to figures" in done(plot, "duffing-rollout.h5")
-    assert (tmp_path / "figures" / "overview.png").stat().st_size > 10_000
-    report = open_rollout("duffing-rollout.h5")
-    assert report.summary("duffing-vpff").volume["step"] < 1e-12
-    assert report.summary("duffing-vpff").error < 0.1
 
 
 def test_the_table(done, model):
@@ -93,10 +59,11 @@ def test_initial_states(done, model):
 
 def test_classical_methods_alone(done):
     options = ["--system", "pendulum", "-p", "g=4", "--step", "0.05", "--steps", "40"]
-    done(main, *options, "--against", "stoermer-verlet,heun")
+    done(main, *options, "--against", "stoermer-verlet,rk4", "--work-precision")
     report = open_rollout("pendulum-rollout.h5")
-    assert list(report.runs) == ["stoermer-verlet", "heun"]
+    assert list(report.runs) == ["stoermer-verlet", "rk4"]
     assert report.system.parameters["g"] == 4
+    assert report.work_precision["rk4"].order == pytest.approx(4, abs=0.3)
 
 
 def test_classical_methods_need_no_pytorch(tmp_path):
@@ -134,44 +101,28 @@ def test_a_long_rollout(done, model):
     assert report.reference.shape[1] == 21 and report.section_plane == ("z3", 0.0, -1)
 
 
-@pytest.mark.thorough
-def test_against_all(done):
-    options = ["--system", "harmonic-oscillator", "--steps", "20", "--trajectories", "2"]
-    done(main, *options, "--against", "all", "-o", "a.h5")
-    report = open_rollout("a.h5")
-    assert {"rk4", "stoermer-verlet", "gauss-legendre-6", "yoshida-8", "radau"} <= set(report.runs)
-    assert "boris" not in report.runs
+@pytest.fixture
+def changed(model):
+    """Save the model as ``a.safetensors`` with another entry in its metadata."""
+
+    def save(**entries):
+        found = vp.load(model)
+        found.metadata |= entries
+        vp.save(found, "a.safetensors")
+
+    return save
 
 
-@pytest.mark.thorough
-def test_work_precision(done):
-    options = ["--system", "pendulum", "--steps", "20", "--trajectories", "2", "--work-precision"]
-    done(main, *options, "--against", "rk4", "-o", "a.h5")
-    assert open_rollout("a.h5").work_precision["rk4"].order == pytest.approx(4, abs=0.3)
-    done(plot, "a.h5", "-o", "f", "--figure", "work-precision", "--format", "png")
-    assert Path("f", "work-precision.png").exists()
-
-
-@pytest.mark.parametrize("name", ["../escaped/name", "", "\x00"])
-def test_the_name_of_a_system_in_a_model_is_no_path(model, tmp_path, name, monkeypatch, done):
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    changed = vp.load(model)
-    changed.metadata["system_name"] = name
-    vp.save(changed, inner / "a.safetensors")
-    monkeypatch.chdir(inner)
+def test_the_name_of_a_system_in_a_model_is_no_path(changed, done, tmp_path):
+    changed(system_name="../escaped/name")
     done(main, "a.safetensors", "--steps", "5", "--against", "none")
-    assert [path.name for path in tmp_path.iterdir()] == ["inner"]
-    (written,) = inner.glob("*.h5")
-    assert written.name.endswith("-rollout.h5")
+    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".safetensors", ".h5"]
 
 
 @pytest.mark.parametrize("recorded", ["pipe", "/dev/zero", "//host/share/x.h5", "x" * 5000, "."])
-def test_a_dataset_that_a_model_names_is_a_file_of_this_machine(run, model, recorded):
+def test_a_dataset_that_a_model_names_is_a_file_of_this_machine(run, changed, recorded):
     os.mkfifo("pipe")
-    changed = vp.load(model)
-    changed.metadata["dataset"] = recorded
-    vp.save(changed, "a.safetensors")
+    changed(dataset=recorded)
     result = run(main, "a.safetensors", "--reference", "dataset", "--steps", "5")
     assert refused(result, "is not found at")
 
@@ -185,10 +136,8 @@ def test_what_a_model_was_trained_on_is_told_when_it_is_read(done, model):
     ("key", "value"),
     [("step", "abc"), ("step", "-1"), ("step", "nan"), ("parameters", "["), ("parameters", "[1]")],
 )
-def test_models_with_damaged_metadata(run, model, key, value):
-    changed = vp.load(model)
-    changed.metadata[key] = value
-    vp.save(changed, "a.safetensors")
+def test_models_with_damaged_metadata(run, changed, key, value):
+    changed(**{key: value})
     result = run(main, "a.safetensors", "--steps", "5")
     assert refused(result, "parameters" if key == "parameters" else "must be positive")
 

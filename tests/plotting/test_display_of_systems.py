@@ -21,22 +21,15 @@ def formulas(text):
     return found
 
 
-@pytest.mark.parametrize("name", ["toda", "tokamak", "standard-map", "forced-duffing"])
-def test_every_formula_of_the_catalogue_is_closed(name):
-    text = vp.load_system(name)._repr_markdown_()
-    assert text.count("$") % 2 == 0
-    assert len(formulas(text)) >= 2
-    for formula in formulas(text):
-        assert formula.count("{") == formula.count("}")
-        assert formula.count(r"\left") == formula.count(r"\right")
-        assert "None" not in formula and "nan" not in formula
-
-
-@pytest.mark.parametrize("name", ["rigid-body", "pendulum", "henon-heiles", "lotka-volterra-3d"])
+@pytest.mark.parametrize(
+    "name", ["rigid-body", "pendulum", "henon-heiles", "lotka-volterra-3d", "forced-duffing"]
+)
 def test_formulas_typeset(name):
-    parser = MathTextParser("path")
-    for formula in formulas(vp.load_system(name)._repr_markdown_()):
-        parser.parse(f"${formula.replace('&', '')}$")
+    text = vp.load_system(name)._repr_markdown_()
+    assert len(formulas(text)) >= 2 and text.count("$") % 2 == 0
+    for formula in formulas(text):
+        MathTextParser("path").parse(f"${formula.replace('&', '')}$")
+        assert "None" not in formula and "nan" not in formula
 
 
 def test_it_says_all_that_is_known():
@@ -62,23 +55,16 @@ def test_nothing_of_a_file_is_obeyed(title):
     state = 'state = ["q", "p"]\nhamiltonian = "p**2/2 + q**2/2"\n'
     given = f"title = '{title}'\ndescription = '{title}'\nreference = '{title}'\n"
     text = vp.load_system(given + state)._repr_markdown_()
-    before, _, after = text.partition("$$")
+    assert len(re.findall(r"\$[^$]+\$", text.replace("$$", ""))) * 2 == text.replace(
+        "$$", ""
+    ).count("$")
+    before, _, after = re.sub(r"\$\$.*?\$\$", "§", text, flags=re.DOTALL).partition("§")
     reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    for part in (before, after.rpartition("$$")[2]):
-        kinds = {
-            token.type
-            for block in reader.parse(part)
-            for token in (block, *(block.children or []))
-            if not (part is before and token.type in ("strong_open", "strong_close"))
-        }
-        assert not kinds & {
-            *("html_block", "html_inline", "link_open", "image", "heading_open", "table_open"),
-            *("em_open", "strong_open", "s_open", "ordered_list_open", "autolink"),
-        }
-        assert "bullet_list_open" not in kinds or part is not before
-        shown = "".join(
-            child.content for block in reader.parse(part) for child in block.children or []
-        )
-        if "$" not in title:
-            assert title in shown  # as it stands
-    assert text.count("$") - text.count("$$") * 2 == 2 * len(re.findall(r"(?<!\$)\$[^$]+\$", text))
+    plain = {"paragraph_open", "paragraph_close", "inline", "text", "text_special", "softbreak"}
+    for part, own in ((before, {"strong", "code_inline"}), (after, {"bullet_list", "list_item"})):
+        blocks = reader.parse(part)
+        tokens = [each for block in blocks for each in (block, *(block.children or []))]
+        kinds = {token.type for token in tokens} - plain
+        assert {kind.removesuffix("_open").removesuffix("_close") for kind in kinds} <= own
+        shown = "".join(token.content for token in tokens if token.type != "inline")
+        assert "$" in title or title in shown  # as it stands

@@ -3,8 +3,6 @@
 import base64
 import html
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -43,16 +41,3 @@ def test_nothing_of_a_file_is_obeyed():
         *("div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"),
         *("details", "summary", "pre", "img"),
     }
-
-
-def test_nothing_needs_to_be_switched_on():
-    code = (
-        "import sys\nimport vpintegrator as vp\n"
-        "assert not {'IPython', 'matplotlib', 'vpintegrator.plotting'} & sys.modules.keys()\n"
-        "from IPython.core.formatters import DisplayFormatter\n"
-        "show = DisplayFormatter().format\n"
-        "data, _ = show(vp.load_system('pendulum'))\n"
-        "assert {*data} == {'text/plain', 'text/markdown'}, data\n"
-    )
-    pytest.importorskip("IPython")
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,23 +1,20 @@
 """Figures of real rollouts: complete, faithful to the numbers, of the size asked for."""
 
-import re
 from pathlib import Path
 
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import vpintegrator as vp
 from tests.plotting.boxes import clipped, overlapping
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
-from vpintegrator.plotting.figure import RolloutFigure, markdown_paragraphs
+from vpintegrator.plotting.figure import RolloutFigure
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.curves import (
-    CROSS,
-)
-from vpintegrator.plotting.figures.portraits import CoordinatesFigure
+from vpintegrator.plotting.figures.curves import CROSS
 from vpintegrator.plotting.figures.sections import PoincareFigure
 from vpintegrator.plotting.figures.studies import WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
@@ -70,41 +67,26 @@ def test_a_figure_is_all_that_it_declares(body, tmp_path, monkeypatch):
         name = "times"
 
         def draw(self):
-            figure = self.new(self.style.narrow, 20, self.legend())
-            figure.subplots().plot(self.report.times)
-            return figure
+            return self.new(self.style.narrow, 20, self.legend())
 
         def sentences(self):
             return [f"Times of {self.scene.name}."]
 
     class Never(Times):
-        name = "never"
-
         def applies(self):
             return False
 
-    monkeypatch.setitem(FIGURES, "times", Times)
-    monkeypatch.setitem(FIGURES, "never", Never)
+    for name, figure in (("times", Times), ("never", Never)):
+        monkeypatch.setitem(FIGURES, name, figure)
     told = []
     paths = draw(body, tmp_path, formats=["svg"], progress=lambda *words: told.append(words))
     assert {path.name for path in paths} == {"times.svg"} | TEXTS
     assert told == [("times", 0, 2), ("never", 1, 2), ("", 2, 2)]
     (own, _) = draw(body, tmp_path / "own", formats=["svg"], figures=[Times])
     assert own.read_bytes() == (tmp_path / "times.svg").read_bytes()
-    caption = (tmp_path / "captions.md").read_text()
-    assert caption.startswith("## times\n\nFree rigid body: 3 orbits from random")
-    assert " ".join(caption.split()).endswith(" Times of test.")
-
-
-@pytest.mark.thorough
-def test_drawing_from_a_file_equals_drawing_the_report(oscillators, tmp_path, monkeypatch):
-    only(monkeypatch, "overview", "invariants", "poincare")
-    oscillators.save(tmp_path / "rollout.h5")
-    first = draw(oscillators, tmp_path / "a", formats=["png"])
-    second = draw(tmp_path / "rollout.h5", tmp_path / "b", formats=["png"])
-    assert [path.name for path in first] == [path.name for path in second]
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one.name
+    caption = " ".join((tmp_path / "captions.md").read_text().split())
+    assert caption.startswith("## times Free rigid body: 3 orbits from random")
+    assert caption.endswith(" Times of test.")
 
 
 @pytest.mark.parametrize(
@@ -120,35 +102,19 @@ def test_drawing_from_a_file_equals_drawing_the_report(oscillators, tmp_path, mo
 def test_widths_and_styles_are_those_asked_for(body, style, width, inches, tmp_path, monkeypatch):
     """A style file of Matplotlib sets fonts, sizes and colours; --width goes before its width."""
     monkeypatch.chdir(tmp_path)
-    Path("own.mplstyle").write_text(
-        "font.size: 11\nfont.family: serif\nfigure.figsize: 4, 3\nsavefig.dpi: 100\n"
-        "text.usetex: True\n"
-    )
-    paths = draw(body, "f", formats=["png", "pdf"], style=style, width=width, figures=["errors"])
-    assert [path.name for path in paths] == ["errors.png", "errors.pdf", "errors.md"]
+    own = "font.size: 11\nfigure.figsize: 4, 3\nsavefig.dpi: 100\ntext.usetex: True\n"
+    Path("own.mplstyle").write_text(own)
+    paths = draw(body, "f", formats=["png"], style=style, width=width, figures=["errors"])
+    assert [path.name for path in paths] == ["errors.png", "errors.md"]
     image = matplotlib.image.imread("f/errors.png")
     dots = 100 if style == "own.mplstyle" else 300
     assert image.shape[1] == pytest.approx(inches * dots, abs=1)
-    content = Path("f/errors.pdf").read_bytes()
-    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", content)
-    assert float(box[1]) == pytest.approx(72 * inches)
-    assert (b"Serif" in content) == (style == "own.mplstyle")
     corner = image[0, 0, :3].mean()
     assert corner < 0.2 if style == "dark_background" else corner == 1
-
-
-def check_texts(report, methods, width):
-    """No text is cut off, none lies on another, and a column overview fits a page."""
-    scene = Scene(report, find_style(None, width), methods)
-    with scene.style.applied(), np.errstate(all="ignore"):
-        for name, declared in FIGURES.items():
-            if declared(scene).applies():
-                figure = declared(scene).draw()
-                assert clipped(figure) == [], name
-                assert overlapping(figure) == [], name
-                assert figure.get_figheight() < 8, name
-                text = markdown_paragraphs({"": declared(scene).caption()})
-                assert len(text.split("\n")) <= 3 + 5
+    scene = Scene(body, find_style(style))
+    background = luminance(scene.style.background) + 0.05
+    for look in scene.looks.values():
+        assert not scene.style.dark or luminance(look.colour) + 0.05 > 3 * background
 
 
 @pytest.mark.parametrize("width", ["column", "page"])
@@ -156,20 +122,16 @@ def check_texts(report, methods, width):
 @pytest.mark.parametrize("name", ["sphere", "plane", "space"])
 @pytest.mark.thorough
 def test_texts_of_many_methods(twelve, name, count, width):
+    """No text is cut off, none lies on another, and a column overview fits a page."""
     report = twelve(name)
-    check_texts(report, list(report.runs)[:count], width)
-
-
-def test_texts_lie_beside_one_another(oscillators):
-    check_texts(oscillators, ["rk4", "explicit-euler"], "column")
-
-
-def test_a_dark_figure_is_legible(body):
-    scene = Scene(body, find_style("dark_background"))
-    background = luminance(scene.style.background)
-    for look in scene.looks.values():
-        contrast = (luminance(look.colour) + 0.05) / (background + 0.05)
-        assert contrast > 3, look
+    scene = Scene(report, find_style(None, width), list(report.runs)[:count])
+    with scene.style.applied(), np.errstate(all="ignore"):
+        for name, declared in FIGURES.items():
+            if declared(scene).applies():
+                figure = declared(scene).draw()
+                assert clipped(figure) == [], name
+                assert overlapping(figure) == [], name
+                assert figure.get_figheight() < 8, name
 
 
 def test_some_methods_look_as_among_all(body, tmp_path):
@@ -204,29 +166,19 @@ def test_a_method_that_diverges_leaves_its_mark(oscillators):
     assert sum("diverged" in title for title in titles) == 4  # in both planes
 
 
-def test_portraits_suit_the_system(body, oscillators, flow):
-    assert Scene(body).kind == "sphere"
-    assert Scene(oscillators).kind == "plane"
-    assert Scene(flow).kind == "space"
-    figure = FIGURES["phase"](Scene(flow)).draw()
-    assert [axes.name for axes in figure.axes] == ["3d", "3d"]  # reference and RK4
-    drawn = np.array(figure.axes[1].lines[0].get_data_3d()).T
-    np.testing.assert_array_equal(drawn, flow.runs["rk4"].states[0])
-
-
 def test_a_section_shows_the_other_plane(oscillators, body):
     scene = Scene(oscillators)
     assert oscillators.section_plane[0] == "q[0]"
-    assert PoincareFigure(scene).pair == (1, 3)
-    figure = FIGURES["poincare"](scene).draw()
+    figure = PoincareFigure(scene).draw()
     assert figure.axes[0].get_title() == "reference"
     assert len(figure.axes) == 4
     energy = oscillators.system.invariants["energy"](oscillators.reference[0, 0])
     assert figure.get_suptitle() == f"section $q_{{0}}$ = 0, upwards, energy {energy:.4g}"
-    points = figure.axes[3].collections[0].get_offsets()
     section = oscillators.runs["rk4"].section
-    np.testing.assert_array_equal(points, section.points[section.trajectory == 0][:, [1, 3]])
-    assert not FIGURES["poincare"](Scene(body)).applies()
+    points = section.points[section.trajectory == 0][:, [1, 3]]  # at the first of four energies
+    for axes in (figure.axes[3], vp.plotting.section(oscillators, "rk4", ax=Figure().subplots())):
+        np.testing.assert_array_equal(axes.collections[0].get_offsets(), points)
+    assert not PoincareFigure(Scene(body)).applies()
 
 
 def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
@@ -240,19 +192,6 @@ def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
     assert not FIGURES["work-precision"](Scene(body)).applies()
 
 
-def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
-    before = np.random.default_rng(0).uniform(-1, 1, (30, 2))
-    turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
-    data = vp.import_dataset(
-        (before, before @ turn.T), tmp_path / "pairs.h5", pairs=True, components=["q", "p"]
-    )
-    model = vp.models.build(data.system, "sgf", {"degree": 2})
-    vp.train(model, data, optimizer="linear")
-    scene = Scene(vp.compare(model, reference=data.states("test"), steps=40))
-    assert CoordinatesFigure(scene).intervals == [slice(0, 41)]
-    assert scene.report.reference.shape[1] == 2
-
-
 def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
     only(monkeypatch, "overview")
     (tmp_path / "overview.png").write_text("precious")
@@ -260,8 +199,6 @@ def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
         draw(body, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["overview.png"]
     assert (tmp_path / "overview.png").read_text() == "precious"
-    draw(body, tmp_path, formats=["png"], overwrite=True)
-    assert (tmp_path / "overview.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize(

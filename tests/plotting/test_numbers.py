@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
+from vpintegrator import plotting
 from vpintegrator.plotting.figures.portraits import CoordinatesFigure
 from vpintegrator.plotting.figures.studies import COSTS, WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
@@ -13,7 +13,7 @@ from vpintegrator.plotting.scene import Scene
 def drawn(draw, *arguments):
     """The axes that a function has drawn into, and the points of each of its lines."""
     axes = Figure().subplots()
-    draw(axes, *arguments)
+    assert draw(*arguments, ax=axes) is axes and axes.figure.axes == [axes]
     return axes, [np.array(line.get_data(), dtype=float) for line in axes.lines]
 
 
@@ -25,7 +25,7 @@ def median(values):
 
 
 def test_curves_and_bands_of_errors(body):
-    axes, lines = drawn(ErrorsFigure(Scene(body)).panel)
+    axes, lines = drawn(plotting.errors, body)
     start = max(run.window for run in body.runs.values())  # all start alike
     for run, line, band in zip(body.runs.values(), lines, axes.collections, strict=False):
         distance = np.linalg.norm(run.states - body.reference, axis=-1)[:, start:]
@@ -41,7 +41,7 @@ def test_curves_and_bands_of_errors(body):
 def test_curves_of_invariants(body):
     start = max(run.window for run in body.runs.values())
     for name, invariant in body.system.invariants.items():
-        _, lines = drawn(InvariantsFigure(Scene(body)).panel, name)
+        _, lines = drawn(plotting.invariant, body, name)
         for run, line in zip(body.runs.values(), lines, strict=True):
             values = invariant(run.states)
             # relative to the size of the invariant over all orbits
@@ -53,7 +53,7 @@ def test_curves_of_invariants(body):
 
 @pytest.mark.parametrize("kind", ["step", "phase-space"])
 def test_curves_of_volumes(body, kind):
-    _, lines = drawn(VolumeFigure(Scene(body)).panel, kind)
+    _, lines = drawn(plotting.volume, body, kind)
     for run, line in zip(body.runs.values(), lines, strict=True):
         volume = run.volume[kind]
         size = dict(zip(volume.times, np.abs(volume.log_determinant).T.tolist(), strict=True))
@@ -66,16 +66,17 @@ def test_curves_of_volumes(body, kind):
 
 
 def test_curves_of_components(body):
-    _, lines = drawn(CoordinatesFigure(Scene(body)).panel, 1, slice(5, 40))
-    np.testing.assert_array_equal(lines[0], [body.times[5:40], body.reference[0, 5:40, 1]])
-    for run, line in zip(body.runs.values(), lines[1:], strict=True):
+    axes = Figure().subplots()
+    CoordinatesFigure(Scene(body)).panel(axes, 1, slice(5, 40))
+    reference, *lines = [np.array(line.get_data(), dtype=float) for line in axes.lines]
+    np.testing.assert_array_equal(reference, [body.times[5:40], body.reference[0, 5:40, 1]])
+    for run, line in zip(body.runs.values(), lines, strict=True):
         shown = np.isfinite(line[1])
         np.testing.assert_array_equal(line[1][shown], run.states[0, 5:40, 1][shown])
 
 
 def test_curves_of_work_and_precision(thinned):
-    for cost in COSTS:
-        _, lines = drawn(WorkPrecisionFigure(Scene(thinned)).panel, cost)
-        for study, line in zip(thinned.work_precision.values(), lines, strict=False):
+    for axes, cost in zip(WorkPrecisionFigure(Scene(thinned)).draw().axes, COSTS, strict=True):
+        for study, line in zip(thinned.work_precision.values(), axes.lines, strict=False):
             points = sorted(zip(getattr(study, cost), study.error, strict=True))
-            np.testing.assert_array_equal(line.T, points)
+            np.testing.assert_array_equal(np.transpose(line.get_data()), points)
