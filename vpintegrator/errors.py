@@ -48,5 +48,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if len(name) > _LONGEST_NAME:
         return ""
     candidates = [other for other in islice(known, _COMPARED) if len(other) <= _LONGEST_NAME]
-    matches = difflib.get_close_matches(name, candidates, n=1)
+    matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.65)
     return f"; did you mean '{matches[0]}'?" if matches else ""

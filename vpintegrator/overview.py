@@ -510,7 +510,7 @@ def _show_dataset(dataset: Dataset) -> Overview:
     }
 
     def preview() -> Figure:
-        from vpintegrator.plotting.preview import PreviewFigure
+        from vpintegrator.plotting.figures.portraits import PreviewFigure
 
         return PreviewFigure(dataset)
 

@@ -67,14 +67,11 @@ def test_help_needs_nothing_slow(name):
 @pytest.mark.parametrize(
     ("command", "name", "option", "hint"),
     [
-        (gen, "vp-gen", "--from", "vp-gen has no option --from; type vp-import FILE"),
-        (gen, "vp-gen", "--inspect", "type vp-show FILE"),
         (gen, "vp-gen", "--batch", "it is an option of vp-train"),
         (gen, "vp-gen", "--single-file", "in Python: vp.generate(..., single_file=...)"),
         (gen, "vp-gen", "--conut", "did you mean '--count'?"),
         (train, "vp-train", "--noise", "in Python: vp.train(..., noise=...)"),
         (train, "vp-train", "--degree", "type --set degree=VALUE"),
-        (train, "vp-train", "--list-models", "type vp-show models"),
         (plot, "vp-plot", "--style", "in Python: vp.draw(..., style=...)"),
         (plot, "vp-plot", "--nothing", "vp-plot --help lists them"),
     ],

@@ -35,6 +35,7 @@ MISTAKES = {
     "vp-import lab.csv lab.csv": "which go together row by row",
     "vp-show": "name systems, recipes",
     "vp-show pendulm": "did you mean 'pendulum'?",
+    "vp-show best": "there is no file and no name 'best'; systems, recipes",
     "vp-show none.h5": "there is no file and no name 'none.h5'",
     "vp-show rk4 -o a.png": "pictures are of datasets, rollouts and models",
     "vp-show pendulum.h5 -o a.txt": "format must be one of png",

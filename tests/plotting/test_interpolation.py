@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.figures.portraits import CoordinatesFigure
-from vpintegrator.plotting.interpolation import between
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.scene import Scene, between
 from vpintegrator.rollout import compare
 
 
@@ -48,7 +47,7 @@ def test_states_of_no_solution_are_joined_by_lines(monkeypatch):
     curve, _ = between(system, np.where(np.arange(31)[:, None] > 20, np.nan, orbit), 0.5, 8)
     assert np.isfinite(curve[:, : 20 * 8]).all()
     assert np.isnan(curve[:, 20 * 8 + 1 :]).all()
-    monkeypatch.setattr("vpintegrator.plotting.interpolation._WORK", 100)
+    monkeypatch.setattr("vpintegrator.plotting.scene._WORK", 100)
     assert not between(system, orbit, 0.5, 8)[1]
 
 
@@ -71,9 +70,3 @@ def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
     np.testing.assert_array_equal(
         states.get_ydata(), long_steps.runs["implicit-midpoint"].states[0, 10:21, 1]
     )
-    legend = FIGURES["coordinates"](scene).draw().legends[0]
-    lines = dict(
-        zip([t.get_text() for t in legend.get_texts()], legend.legend_handles, strict=True)
-    )
-    assert lines["Implicit midpoint"].get_linestyle() == "None"
-    assert lines["reference"].get_linestyle() == "-"

@@ -5,8 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from vpintegrator import plotting
+from vpintegrator.plotting.figures.curves import COSTS, WorkPrecisionFigure
 from vpintegrator.plotting.figures.portraits import CoordinatesFigure
-from vpintegrator.plotting.figures.studies import COSTS, WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
 
 

@@ -54,7 +54,7 @@ def test_the_command_draws_the_training_of_a_model(tmp_path, monkeypatch):
     names = {path.name for path in (tmp_path / "f").iterdir()}
     assert names == {"training.svg", "captions.md"}
     words = " ".join((tmp_path / "f" / "captions.md").read_text().split())
-    assert "by adam: 5 epochs in 10 s, ended by the epochs that were given" in words
+    assert "by adam: 5 epochs in 10 s, stopped by epochs." in words
     assert "epoch 4, with a validation error of 1.00e-02. Error on the test set: 1.20e-02" in words
     again = CliRunner().invoke(main, ["net_$1.safetensors", "-o", "f", "--format", "svg"])
     assert (again.exit_code, "--overwrite" in again.output) == (2, True)

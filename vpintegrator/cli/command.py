@@ -34,16 +34,6 @@ COMMANDS = {
     "vp-plot": ("plot", ("draw",)),
     "vp-export": ("export", ("export",)),
 }
-# words that a user may try, and the command line for each
-_ELSEWHERE = {
-    "--from": "vp-import FILE",
-    "--list": "vp-show systems",
-    "--list-models": "vp-show models",
-    "--list-methods": "vp-show methods",
-    "--show": "vp-show SYSTEM",
-    "--inspect": "vp-show FILE",
-    "--option": "--set NAME=VALUE",
-}
 _KEY = "vpintegrator.output"
 _OUT_OF_MEMORY = "take fewer windows (--batch) or trajectories at once, or --device cpu"
 
@@ -139,8 +129,6 @@ def _one_line_a_reason() -> Callable[..., None]:
 def _unknown(name: str, command: click.Command, option: str) -> str:
     """Return the sentence about an option that a command does not have."""
     start = f"{name} has no option {option}"
-    if option in _ELSEWHERE:
-        return f"{start}; type {_ELSEWHERE[option]}"
     for other, (module, _) in COMMANDS.items():
         if option in flags_of(importlib.import_module(f"vpintegrator.cli.{module}").main):
             return f"{start}; it is an option of {other}"

@@ -7,33 +7,20 @@ from pathlib import Path
 
 import click
 
-from vpintegrator.cli.command import (
-    PARAMETERS,
-    command,
-    flag,
-    group,
-    output_group,
-    read_parameters,
-    say,
-    write_json,
-)
+from vpintegrator.cli import command as cli
 from vpintegrator.errors import InputError
 
 
-@command
+@cli.command
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
-@group(
+@cli.group(
     "What",
-    parameter=PARAMETERS | {"help": "Step or parameter of a family: -p step=0.1 -p I1=2.2."},
-    jacobian=flag("Also write a step with its derivatives."),
+    parameter=cli.PARAMETERS | {"help": "Step or parameter of a family: -p step=0.1 -p I1=2.2."},
+    jacobian=cli.flag("Also write a step with its derivatives."),
 )
-@output_group("File of C to write. [MODEL.c]")
+@cli.output_group("File of C to write. [MODEL.c]")
 def main(
-    model: Path,
-    parameter: tuple[str, ...],
-    jacobian: bool,
-    output: Path | None,
-    overwrite: bool,
+    model: Path, parameter: tuple[str, ...], jacobian: bool, output: Path | None, overwrite: bool
 ) -> None:
     """Write a model as one file of C99 with the functions vp_step and vp_rollout.
 
@@ -50,26 +37,21 @@ def main(
     from vpintegrator.models import load
     from vpintegrator.storage.files import safe_name
 
-    values, chosen = read_parameters(parameter), load(model)
+    values, chosen = cli.read_parameters(parameter), load(model)
     if values and not chosen.ranges:
         raise InputError(f"{chosen.name} is no family: it has one step; leave out -p")
     chosen = chosen.at(**values) if values else chosen
     path = output or Path(f"{safe_name(model.stem, 'model')}.c")
     written = export(chosen, path, jacobian=jacobian, overwrite=overwrite)
     count = sum(parameter.numel() for parameter in chosen.parameters())
-    known = ", ".join(f"{k} {v}" for k, v in _origin(chosen.metadata))
-    say(f"{chosen.name}, {count} parameters{known and f', {known}'}")
-    say(f"  a step takes {written.operations:,} operations, {written.functions:,} functions")
+    origin = {"system": chosen.metadata.get("system_name"), "step": chosen.metadata.get("step")}
+    known = ", ".join(f"{name} {value}" for name, value in origin.items() if value)
+    cli.say(f"{chosen.name}, {count} parameters{known and f', {known}'}")
+    cli.say(f"  a step takes {written.operations:,} operations, {written.functions:,} functions")
     checked = "equal to rounding" if written.verified else f"not compared: {written.note}"
-    say(f"  beside the model in PyTorch: {checked}")
-    say(f"written to {path}; compile it with: cc -O2 -march=native -c {path}")
-    write_json(lambda: {"output": path, "model": chosen.name, **asdict(written)})
-
-
-def _origin(metadata: dict[str, str]) -> list[tuple[str, str]]:
-    """Return system and step of a model's training."""
-    known = {"system": metadata.get("system_name"), "step": metadata.get("step")}
-    return [(name, value) for name, value in known.items() if value]
+    cli.say(f"  beside the model in PyTorch: {checked}")
+    cli.say(f"written to {path}; compile it with: cc -O2 -march=native -c {path}")
+    cli.write_json(lambda: {"output": path, "model": chosen.name, **asdict(written)})
 
 
 if __name__ == "__main__":

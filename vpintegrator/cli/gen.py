@@ -10,21 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.cli.command import (
-    PARAMETERS,
-    choice,
-    command,
-    flag,
-    given,
-    group,
-    many,
-    number,
-    output_group,
-    progress,
-    read_parameters,
-    text,
-    whole,
-)
+from vpintegrator.cli import command as cli
 from vpintegrator.cli.report import report
 from vpintegrator.errors import InputError
 
@@ -34,28 +20,32 @@ if TYPE_CHECKING:
 Table = dict[str, Any]
 
 
-@command
+@cli.command
 @click.argument("system", required=False, metavar="SYSTEM")
-@group(
+@cli.group(
     "What",
-    parameter=PARAMETERS,
-    vary=many("NAME=LOW:HIGH", "A parameter or the step differs between trajectories (:log)."),
-    section=text("'NAME = VALUE'", "Return map through a section: 'q = 0'; '-q = 0' downwards."),
+    parameter=cli.PARAMETERS,
+    vary=cli.many("NAME=LOW:HIGH", "A parameter or the step differs between trajectories (:log)."),
+    section=cli.text(
+        "'NAME = VALUE'", "Return map through a section: 'q = 0'; '-q = 0' downwards."
+    ),
 )
-@group(
+@cli.group(
     "How much",
-    count=whole(3, "Trajectories for training, validation and test. [the recipe's]"),
-    steps=whole(1, "Steps of each trajectory. [the recipe's]"),
-    step=text("TIME", "Time between two states; 'period' of the forcing. [the recipe's]"),
-    method=text("NAME", "Solver of SciPy, or a classical method. [DOP853]"),
-    rtol=number("TOL", "Relative tolerance of the solver. [1e-12]"),
-    split=choice("HOW", ["trajectory", "time"], "Groups of trajectories or of times. [trajectory]"),
-    seed=whole(0, "Seed of the random initial states. [the recipe's]"),
-    workers=whole(1, "Processes on this machine. [1]", default=1),
-    scheduler=text("ADDRESS", "Scheduler of a dask cluster."),
-    resume=flag("Go on with an interrupted run."),
+    count=cli.whole(3, "Trajectories for training, validation and test. [the recipe's]"),
+    steps=cli.whole(1, "Steps of each trajectory. [the recipe's]"),
+    step=cli.text("TIME", "Time between two states; 'period' of the forcing. [the recipe's]"),
+    method=cli.text("NAME", "Solver of SciPy, or a classical method. [DOP853]"),
+    rtol=cli.number("TOL", "Relative tolerance of the solver. [1e-12]"),
+    split=cli.choice(
+        "HOW", ["trajectory", "time"], "Groups of trajectories or of times. [trajectory]"
+    ),
+    seed=cli.whole(0, "Seed of the random initial states. [the recipe's]"),
+    workers=cli.whole(1, "Processes on this machine. [1]", default=1),
+    scheduler=cli.text("ADDRESS", "Scheduler of a dask cluster."),
+    resume=cli.flag("Go on with an interrupted run."),
 )
-@output_group("Dataset to write. [SYSTEM.h5]", "Print ranges, drifts and versions, too.")
+@cli.output_group("Dataset to write. [SYSTEM.h5]", "Print ranges, drifts and versions, too.")
 def main(
     system: str | None,
     parameter: tuple[str, ...],
@@ -88,13 +78,13 @@ def main(
     from vpintegrator.data import generate
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
 
-    values, ranges, time = read_parameters(parameter), read_ranges(vary), _read_step(step)
+    values, ranges, time = cli.read_parameters(parameter), read_ranges(vary), _read_step(step)
     for name in ranges:
         if name in values or (name == "step" and step is not None):
             fixed = "--step" if name == "step" else f"-p {name}=..."
             raise InputError(f"--vary {name}=...: leave {fixed} out")
     source, values, time = _source(system, values, ranges, section, time)
-    options = given(**options, step=time, split=split and {"by": split})
+    options = cli.given(**options, step=time, split=split and {"by": split})
     options |= {"parameters": values} if values else {}
     options |= {"vary": ranges} if ranges else {}
     as_text = not system.endswith(".toml") and ("\n" in system or "=" in system)
@@ -102,7 +92,7 @@ def main(
     is_map = section is not None or (step is not None and "period" in step)
     path = output or Path(f"{name}-map.h5" if is_map else f"{name}.h5")
     before = terminate_as_interrupt()
-    with progress() as show:
+    with cli.progress() as show:
         try:
             dataset = generate(
                 source,

@@ -7,42 +7,30 @@ from typing import Any
 
 import click
 
-from vpintegrator.cli.command import (
-    PARAMETERS,
-    choice,
-    command,
-    given,
-    group,
-    names,
-    number,
-    output_group,
-    read_parameters,
-    text,
-)
+from vpintegrator.cli import command as cli
 from vpintegrator.cli.report import report
 from vpintegrator.errors import InputError
 from vpintegrator.names import FORMS
 
 
-@command
+@cli.command
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.argument("after", type=click.Path(path_type=Path), required=False, metavar="[AFTER]")
-@group(
+@cli.group(
     "What",
-    variable=text("NAME,...", "Arrays or columns that are the states."),
-    columns=text("NAME,...", "Names of all columns, or of the components of an array."),
-    pairs=text("BEFORE,AFTER", "Names or endings of states before and after a map."),
-    parameter_columns=text("NAME,...", "Columns that are parameters, constant in each run."),
-    axes=choice("FIRST", ["trajectory", "time"], "First axis of an array: time. [trajectory]"),
-    system=text("SYSTEM", "System whose equations the states follow."),
-    parameter=PARAMETERS,
-    structure=choice("FORM", FORMS, "The map keeps: symplectic, volume, none. [found]"),
+    variable=cli.text("NAME,...", "Arrays or columns that are the states."),
+    columns=cli.text("NAME,...", "Names of all columns, or of the components of an array."),
+    pairs=cli.text("BEFORE,AFTER", "Names or endings of states before and after a map."),
+    parameter_columns=cli.text("NAME,...", "Columns that are parameters, constant in each run."),
+    axes=cli.choice("FIRST", ["trajectory", "time"], "First axis of an array: time. [trajectory]"),
+    system=cli.text("SYSTEM", "System whose equations the states follow."),
+    parameter=cli.PARAMETERS,
+    structure=cli.choice("FORM", FORMS, "The map keeps: symplectic, volume, none. [found]"),
 )
-@group(
-    "How much",
-    step=number("TIME", "Time between two states. [that of the file; 1 for pairs]"),
+@cli.group(
+    "How much", step=cli.number("TIME", "Time between two states. [that of the file; 1 for pairs]")
 )
-@output_group("Dataset to write. [FILE.h5]")
+@cli.output_group("Dataset to write. [FILE.h5]")
 def main(
     file: Path,
     after: Path | None,
@@ -75,22 +63,22 @@ def main(
     path = output or Path(f"{stem}{'-dataset' if file.suffix == '.h5' else ''}.h5")
     if path.exists() and file.exists() and path.samefile(file):
         raise InputError(f"{path} is the file that is read; give another name with -o")
-    values, named = read_parameters(parameter), names(columns)
+    values, named = cli.read_parameters(parameter), cli.names(columns)
     known: Any = load_system(system, values) if system and is_reference(system) else system
     if pairs and after:
         raise InputError("pairs are two files, or one file with --pairs BEFORE,AFTER")
-    paired: Any = True if after else names(pairs)
+    paired: Any = True if after else cli.names(pairs)
     dataset = import_dataset(
         (file, after) if after else file,
         path,
         columns=None if paired else named,
         components=named if paired else None,
         pairs=paired,
-        parameter_columns=names(parameter_columns) or (),
+        parameter_columns=cli.names(parameter_columns) or (),
         system=known,
         parameters=values if known is system else None,
         overwrite=overwrite,
-        **given(**options),
+        **cli.given(**options),
     )
     notes = [("states", ", ".join(dataset.system.components)), *notes_of_import(dataset)]
     unknown = "equations not known (--system gives them)"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -56,8 +55,8 @@ def load_system(text: str, parameters: Mapping[str, Any]) -> System:
 
 def _imported(name: str) -> ModuleType:
     try:
-        with _current_folder():
-            return _of_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+        _search_current_folder()
+        return _of_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
     except InputError:
         raise
     except ModuleNotFoundError as error:
@@ -82,16 +81,8 @@ def _of_file(path: Path) -> ModuleType:
     return module
 
 
-@contextlib.contextmanager
-def _current_folder() -> Iterator[None]:
-    """Put the current folder first on the path, as for ``python -m``."""
-    folder = os.getcwd()
-    added = folder not in sys.path
-    if added:
-        sys.path.insert(0, folder)
+def _search_current_folder() -> None:
+    """Put the current folder first on the path, as ``python -m`` does."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
     importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        if added and folder in sys.path:
-            sys.path.remove(folder)

@@ -7,32 +7,22 @@ from typing import Any
 
 import click
 
-from vpintegrator.cli.command import (
-    command,
-    group,
-    many,
-    names,
-    output_group,
-    progress,
-    say,
-    text,
-    write_json,
-)
+from vpintegrator.cli import command as cli
 
 
-@command
+@cli.command
 @click.argument("rollout", type=click.Path(path_type=Path), metavar="ROLLOUT|MODEL")
-@group(
+@cli.group(
     "What",
-    figure=many("NAME", "One figure and its caption; repeat for several. [all, and tables]"),
-    methods=text("NAME,...", "Methods to show. [all]"),
+    figure=cli.many("NAME", "One figure and its caption; repeat for several. [all, and tables]"),
+    methods=cli.text("NAME,...", "Methods to show. [all]"),
 )
-@group(
+@cli.group(
     "How much",
-    format=many("FORMAT", "png, pdf or svg; repeat for several. [png and pdf]"),
-    width=text("WIDTH", "Width of every figure: column, page or inches. [each its own]"),
+    format=cli.many("FORMAT", "png, pdf or svg; repeat for several. [png and pdf]"),
+    width=cli.text("WIDTH", "Width of every figure: column, page or inches. [each its own]"),
 )
-@output_group("Folder of the files. [figures]")
+@cli.output_group("Folder of the files. [figures]")
 def main(
     rollout: Path,
     figure: tuple[str, ...],
@@ -59,8 +49,8 @@ def main(
     from vpintegrator.plotting.draw import open_drawn
     from vpintegrator.plotting.scene import only
 
-    folder, chosen = output or Path("figures"), names(methods) or []
-    with progress() as show:
+    folder, chosen = output or Path("figures"), cli.names(methods) or []
+    with cli.progress() as show:
         paths = draw(
             rollout,
             folder,
@@ -71,18 +61,17 @@ def main(
             width=width,
             progress=show,
         )
-    drawn = list(
-        dict.fromkeys(path.stem for path in paths if path.suffix[1:] in ("png", "pdf", "svg"))
-    )
-    say(f"{len(drawn)} figure{'s' * (len(drawn) > 1)}: {', '.join(drawn)}")
-    say(f"{len(paths)} files written to {folder}; {paths[-1]} describes the figures")
+    figures = [path for path in paths if path.suffix in (".png", ".pdf", ".svg")]
+    drawn = list(dict.fromkeys(path.stem for path in figures))
+    cli.say(f"{len(drawn)} figure{'s' * (len(drawn) > 1)}: {', '.join(drawn)}")
+    cli.say(f"{len(paths)} files written to {folder}; {paths[-1]} describes the figures")
 
     def facts() -> dict[str, Any]:
         source = open_drawn(rollout)
         table = {} if isinstance(source, Path) else {"table": only(source, chosen).table()}
         return {"files": paths} | table
 
-    write_json(facts)
+    cli.write_json(facts)
 
 
 if __name__ == "__main__":

@@ -7,26 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.cli.command import (
-    PARAMETERS,
-    choice,
-    command,
-    flag,
-    given,
-    group,
-    is_set,
-    line_width,
-    many,
-    names,
-    number,
-    output_group,
-    progress,
-    read_parameters,
-    say,
-    text,
-    whole,
-    write_json,
-)
+from vpintegrator.cli import command as cli
 from vpintegrator.cli.model_files import at_parameters, files_and_methods, load_files
 from vpintegrator.errors import InputError
 
@@ -35,30 +16,30 @@ if TYPE_CHECKING:
     from vpintegrator.rollout import Report
 
 
-@command
+@cli.command
 @click.argument("models", nargs=-1, metavar="[MODEL|NAME=FILES|METHOD]...")
-@group(
+@cli.group(
     "What",
-    against=text("NAME,...", "Classical methods, all or none. [implicit-midpoint,rk4]"),
-    system=text("SYSTEM", "System to integrate. [that of the models]"),
-    parameter=PARAMETERS,
-    dataset=text("FILE", "Start from the test trajectories of a dataset."),
-    initial=many("Z1,Z2,...", "An initial state; repeat for several."),
-    reference=choice("WHAT", ["solution", "dataset"], "Errors are relative to it. [solution]"),
-    section=text("'NAME = VALUE'", "Poincare section: 'q = 0', '-q = 0', none. [the system's]"),
-    work_precision=flag("Also measure error and cost at several steps."),
+    against=cli.text("NAME,...", "Classical methods, all or none. [implicit-midpoint,rk4]"),
+    system=cli.text("SYSTEM", "System to integrate. [that of the models]"),
+    parameter=cli.PARAMETERS,
+    dataset=cli.text("FILE", "Start from the test trajectories of a dataset."),
+    initial=cli.many("Z1,Z2,...", "An initial state; repeat for several."),
+    reference=cli.choice("WHAT", ["solution", "dataset"], "Errors are relative to it. [solution]"),
+    section=cli.text("'NAME = VALUE'", "Poincare section: 'q = 0', '-q = 0', none. [the system's]"),
+    work_precision=cli.flag("Also measure error and cost at several steps."),
 )
-@group(
+@cli.group(
     "How much",
-    time=number("TIME", "Length. [the system's, or 500 steps]"),
-    steps=whole(1, "Length in steps, instead of --time."),
-    step=number("TIME", "Time step. [that of the models]"),
-    trajectories=whole(1, "Random initial states. [8]"),
-    reference_time=number("TIME", "End of the accurate solution. [10,000 steps]"),
-    seed=whole(0, "Seed of the random initial states. [0]"),
-    device=text("DEVICE", "Where models run: cpu, cuda, cuda:N or mps. [cpu]", default="cpu"),
+    time=cli.number("TIME", "Length. [the system's, or 500 steps]"),
+    steps=cli.whole(1, "Length in steps, instead of --time."),
+    step=cli.number("TIME", "Time step. [that of the models]"),
+    trajectories=cli.whole(1, "Random initial states. [8]"),
+    reference_time=cli.number("TIME", "End of the accurate solution. [10,000 steps]"),
+    seed=cli.whole(0, "Seed of the random initial states. [0]"),
+    device=cli.text("DEVICE", "Where models run: cpu, cuda, cuda:N or mps. [cpu]", default="cpu"),
 )
-@output_group(
+@cli.output_group(
     "Rollout to write. [SYSTEM-rollout.h5]", "Print what the numbers of the table mean, too."
 )
 def main(
@@ -92,11 +73,11 @@ def main(
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.storage.files import check_output, safe_name
 
-    options, own = given(**values), read_parameters(parameter)
+    options, own = cli.given(**values), cli.read_parameters(parameter)
     if initial:
         options["initial"] = _states(initial)
     files, methods = files_and_methods(models)
-    against_ = names(against)
+    against_ = cli.names(against)
     if methods or against_ is not None:
         options["against"] = methods + [name for name in against_ or [] if name != "none"]
     if not files and system is None:
@@ -111,7 +92,7 @@ def main(
     path = check_output(output or Path(f"{name}-rollout.h5"), overwrite)
     options |= _measured(single, options)
     terminate_as_interrupt()
-    with progress() as show:
+    with cli.progress() as show:
         report = compare(loaded or None, progress=show, **options)
     report.save(path, overwrite=overwrite)
     _print(report, path)
@@ -122,15 +103,15 @@ def _print(report: Report, path: Path) -> None:
     from vpintegrator.overview import report_facts, report_text
     from vpintegrator.plotting.text import grouped
 
-    say(report_text(report, line_width(), notes=is_set("verbose")))
+    cli.say(report_text(report, cli.line_width(), notes=cli.is_set("verbose")))
     for sentence in report.step_table.sentences[:1]:
-        say(sentence)
+        cli.say(sentence)
     first, last = report.reference_ends.min(), report.reference_ends.max()
     if 0 < first < report.times[-1]:
         times = grouped(last) if first == last else f"{grouped(first)} to {grouped(last)}"
-        say(f"errors are those up to t = {times}, where the accurate solution ends")
-    say(f"written to {path}; draw it with: vp-plot {path}")
-    write_json(lambda: {"output": path, **report_facts(report)})
+        cli.say(f"errors are those up to t = {times}, where the accurate solution ends")
+    cli.say(f"written to {path}; draw it with: vp-plot {path}")
+    cli.write_json(lambda: {"output": path, **report_facts(report)})
 
 
 def _measured(models: dict[str, Model], options: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +125,7 @@ def _measured(models: dict[str, Model], options: dict[str, Any]) -> dict[str, An
         return {"reference": "dataset"}
     path = recorded_dataset(models)
     # the user must learn that a model from elsewhere makes the command read a file
-    say(f"compared with {path}, which {next(iter(models))} was trained on")
+    cli.say(f"compared with {path}, which {next(iter(models))} was trained on")
     return {"reference": "dataset", "dataset": path}
 
 

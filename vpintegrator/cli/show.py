@@ -6,23 +6,14 @@ from pathlib import Path
 
 import click
 
-from vpintegrator.cli.command import (
-    PARAMETERS,
-    command,
-    group,
-    line_width,
-    output_group,
-    read_parameters,
-    say,
-    write_json,
-)
+from vpintegrator.cli import command as cli
 from vpintegrator.errors import InputError
 
 
-@command
+@cli.command
 @click.argument("thing", required=False, metavar="THING")
-@group("What", parameter=PARAMETERS)
-@output_group("Picture of a dataset, a rollout or a training: .png, .pdf or .svg.")
+@cli.group("What", parameter=cli.PARAMETERS)
+@cli.output_group("Picture of a dataset, a rollout or a training: .png, .pdf or .svg.")
 def main(
     thing: str | None, parameter: tuple[str, ...], output: Path | None, overwrite: bool
 ) -> None:
@@ -43,17 +34,17 @@ def main(
     import vpintegrator as vp
     from vpintegrator.cli.own_code import is_reference, load_system
 
-    values = read_parameters(parameter)
+    values = cli.read_parameters(parameter)
     source = load_system(thing, values) if is_reference(thing) else thing
     overview = vp.show(
-        source, parameters=None if source is not thing else values, width=line_width()
+        source, parameters=None if source is not thing else values, width=cli.line_width()
     )
     if output is not None:
         overview.draw(output, overwrite)
-    say(overview)
+    cli.say(overview)
     if output is not None:
-        say(f"picture written to {output}")
-    write_json(lambda: overview.facts)
+        cli.say(f"picture written to {output}")
+    cli.write_json(lambda: overview.facts)
 
 
 if __name__ == "__main__":

@@ -10,22 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vpintegrator.cli import command as cli
 from vpintegrator.cli.arguments import kinds_asked, read_arguments
-from vpintegrator.cli.command import (
-    choice,
-    command,
-    given,
-    group,
-    is_set,
-    many,
-    number,
-    output_group,
-    progress,
-    say,
-    text,
-    whole,
-    write_json,
-)
 from vpintegrator.errors import InputError
 from vpintegrator.names import OPTIMIZERS
 from vpintegrator.storage.files import check_output, locked
@@ -39,34 +25,38 @@ _LIMITS = ("seconds", "epochs", "target", "prefer")  # arguments of vp.fit
 _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp.train
 
 
-@command
+@cli.command
 @click.argument("dataset", type=click.Path(path_type=Path), metavar="DATASET")
-@group(
+@cli.group(
     "What",
-    model=text("NAME", "One of vp-show models. [the best of all kinds]"),
-    window=whole(1, "States that the model reads. [1; of a transformer 3]"),
-    depth=whole(1, "Number of layers. [of the model]"),
-    width=whole(1, "Neurons of a layer. [of the model]"),
-    heads=whole(1, "Attention heads. [of the model]"),
-    activation=text("NAME", "Activation function: tanh, sigmoid, sin, relu, gelu, softplus."),
-    set=many("NAME=VALUE", "Another argument of the model; vp-show NAME lists them."),
-    start=text("MODEL", "Go on from a trained model.", type=click.Path(path_type=Path)),
-    recipe=choice("published", ["published"], "Training of arXiv 2312.11166 (--model vpt, ...)."),
+    model=cli.text("NAME", "One of vp-show models. [the best of all kinds]"),
+    window=cli.whole(1, "States that the model reads. [1; of a transformer 3]"),
+    depth=cli.whole(1, "Number of layers. [of the model]"),
+    width=cli.whole(1, "Neurons of a layer. [of the model]"),
+    heads=cli.whole(1, "Attention heads. [of the model]"),
+    activation=cli.text("NAME", "Activation function: tanh, sigmoid, sin, relu, gelu, softplus."),
+    set=cli.many("NAME=VALUE", "Another argument of the model; vp-show NAME lists them."),
+    start=cli.text("MODEL", "Go on from a trained model.", type=click.Path(path_type=Path)),
+    recipe=cli.choice(
+        "published", ["published"], "Training of arXiv 2312.11166 (--model vpt, ...)."
+    ),
 )
-@group(
+@cli.group(
     "How much",
-    seconds=number("TIME", "Seconds to train. [150]"),
-    epochs=whole(1, "Iterations of each training."),
-    target=number("ERROR", "Stop at this validation error."),
-    prefer=choice("WHAT", ["error", "cost"], "cost: the cheapest step below --target. [error]"),
-    optimizer=choice("NAME", OPTIMIZERS, "levenberg-marquardt, adam, l-bfgs, linear. [by size]"),
-    batch=whole(1, "Windows in a step of the optimizer."),
-    learning_rate=number("RATE", "Of Adam, at first. [0.005]"),
-    seed=whole(0, "Seed of weights and batches. [0]", default=0),
-    seeds=whole(1, "Train N models with different seeds. [1]", default=1),
-    device=text("DEVICE", "Where to train: cpu, cuda, cuda:N or mps. [cpu]"),
+    seconds=cli.number("TIME", "Seconds to train. [150]"),
+    epochs=cli.whole(1, "Iterations of each training."),
+    target=cli.number("ERROR", "Stop at this validation error."),
+    prefer=cli.choice("WHAT", ["error", "cost"], "cost: the cheapest step below --target. [error]"),
+    optimizer=cli.choice(
+        "NAME", OPTIMIZERS, "levenberg-marquardt, adam, l-bfgs, linear. [by size]"
+    ),
+    batch=cli.whole(1, "Windows in a step of the optimizer."),
+    learning_rate=cli.number("RATE", "Of Adam, at first. [0.005]"),
+    seed=cli.whole(0, "Seed of weights and batches. [0]", default=0),
+    seeds=cli.whole(1, "Train N models with different seeds. [1]", default=1),
+    device=cli.text("DEVICE", "Where to train: cpu, cuda, cuda:N or mps. [cpu]"),
 )
-@output_group(
+@cli.output_group(
     "Model to write. [DATASET.safetensors, DATASET-NAME, MODEL-continued]",
     "Print each model that is tried, and what was chosen.",
 )
@@ -99,11 +89,11 @@ def main(
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
 
     check_device(values["device"] or "cpu", "--device")
-    training = given(**{name: values.pop(name) for name in _TRAINING})
-    limits = given(**{name: values.pop(name) for name in _LIMITS})
+    training = cli.given(**{name: values.pop(name) for name in _TRAINING})
+    limits = cli.given(**{name: values.pop(name) for name in _LIMITS})
     if recipe and "epochs" in limits:  # epochs alone end a published training
         limits = {"seconds": None} | limits
-    arguments = read_arguments(model, given(**values), set)
+    arguments = read_arguments(model, cli.given(**values), set)
     if (start or recipe) and (wrong := [*arguments, *(["model"] if start and model else [])]):
         raise InputError(f"the model has its own sizes; leave out {', '.join(wrong)}")
     data = vp.open_dataset(dataset)
@@ -117,7 +107,7 @@ def main(
     terminate_as_interrupt()
     count, states, _ = data.shapes["train"]
     steps = f"{count:,} training trajectories of {states - 1} steps of {data.step_text}"
-    say(f"{data.path}: {data.system.title}, {steps}")
+    cli.say(f"{data.path}: {data.system.title}, {steps}")
     results = []
     for place, each in enumerate(paths, seed):
         kinds = kinds_asked(data, model, arguments, training, start, recipe, place)
@@ -127,10 +117,12 @@ def main(
     if seeds > 1:
         errors = sorted(fit.error for fit in results)
         median = statistics.median(errors)
-        say(f"{len(errors)} seeds: median error {median:.2e}, {errors[0]:.2e} to {errors[-1]:.2e}")
+        cli.say(
+            f"{len(errors)} seeds: median error {median:.2e}, {errors[0]:.2e} to {errors[-1]:.2e}"
+        )
     pairs = zip(results, paths, strict=False)
     facts = [{"output": each, **fit_facts(fit)} for fit, each in pairs]
-    write_json(lambda: facts[0] if seeds == 1 else {"models": facts})
+    cli.write_json(lambda: facts[0] if seeds == 1 else {"models": facts})
 
 
 def _train(
@@ -141,23 +133,23 @@ def _train(
     from vpintegrator.models.saving import save_somewhere
     from vpintegrator.runtime.interrupts import held_back
 
-    show = _say_trial if is_set("verbose") else not is_set("quiet")
+    show = _say_trial if cli.is_set("verbose") else not cli.is_set("quiet")
     with locked(path), held_back() as signals:  # what took long is written
         fit = vp.fit(data, kinds, progress=show, **limits)
         save_somewhere(fit.model, path, overwrite)
         if fit.stopped_by == "interrupt":
             signals.forget()  # it asks again for an end that is reached
-    say(fit)
-    for line in fit.model.choices if is_set("verbose") else ():
-        say(f"  {line}")
+    cli.say(fit)
+    for line in fit.model.choices if cli.is_set("verbose") else ():
+        cli.say(f"  {line}")
     if fit.stopped_by != "interrupt":
         _judge(fit, data, path)
-    say(f"  written to {path}")
+    cli.say(f"  written to {path}")
     return fit
 
 
 def _say_trial(fit: Fit) -> None:
-    say(f"  {fit.line}")
+    cli.say(f"  {fit.line}")
 
 
 def _judge(fit: Fit, data: Dataset, path: Path) -> None:
@@ -168,14 +160,14 @@ def _judge(fit: Fit, data: Dataset, path: Path) -> None:
     if data.system.is_measured or data.system.is_discrete or 0 in data.shapes.get("test", (0,)):
         return
     table = None
-    with suppress(KeyboardInterrupt), progress() as show:  # the model is written already
+    with suppress(KeyboardInterrupt), cli.progress() as show:  # the model is written already
         show("comparison with classical methods", 0, 1)
         table = vp.one_step(fit.model, data, seconds=VERDICT_SECONDS)
     if table is not None and table.methods:
         fit.model.metadata[KEY] = table.text
         vp.save(fit.model, path, overwrite=True)
-        for line in str(table).splitlines() if is_set("verbose") else table.sentences:
-            say(f"  {line}")
+        for line in str(table).splitlines() if cli.is_set("verbose") else table.sentences:
+            cli.say(f"  {line}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import base64
 import html
 import io
 import re
-import string
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -77,9 +76,8 @@ def _row(cells: Sequence[str], kind: str) -> str:
 
 
 _SHOWN = 8  # entries of a list, images of a symmetry
-_PLAIN = {*string.ascii_letters, *string.digits, *" ,.;:/=+%'()-"}
-# the last letters of what begins a list, a heading or a target of Sphinx, and of addresses
-_OBEYED = re.compile(r"^[^A-Za-z0-9]|^\d+[.)]|:(?=/)|www\.", re.IGNORECASE)
+# ASCII punctuation that may be markup, a target of Sphinx, or part of an address
+_MARKUP = re.compile(r"[!-&(-+./:-@\[-`{-~]|^-")
 _NO_FORMULA = str.maketrans(
     {"$": "\N{FULLWIDTH DOLLAR SIGN}", "\\": "\N{FULLWIDTH REVERSE SOLIDUS}"}
 )
@@ -100,11 +98,7 @@ def markdown_of(system: System) -> str:
 def _plain(text: str) -> str:
     """Return a text of a file in Markdown that shows it unchanged: no markup, link or formula."""
     shown = printable(text).strip().translate(_NO_FORMULA)
-    obeyed = {match.end() - 1 for match in _OBEYED.finditer(shown)}
-    return "".join(
-        c if (c in _PLAIN and place not in obeyed) or not c.isascii() else f"&#{ord(c)};"
-        for place, c in enumerate(shown)
-    )
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", shown)
 
 
 def _facts(system: System) -> Iterator[tuple[str, str]]:

@@ -102,7 +102,7 @@ def draw(
     names = [figure if isinstance(figure, str) else figure.name for figure in figures]
     drawn = {name: known[one_of("figure", name, known)](scene) for name in names or known}
     texts, folder = {} if figures else tables, as_path("folder", folder)
-    caption_files = {f"{name}.md": [name] for name in names} or {_CAPTIONS: [*drawn]}
+    caption_files = [f"{name}.md" for name in names] or [_CAPTIONS]
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
         files = [f"{figure}.{suffix}" for figure in drawn for suffix in formats]
@@ -118,9 +118,8 @@ def draw(
                 elif figures:
                     raise InputError(f"figure: there is nothing to show in the figure '{name}'")
         tell("", len(drawn), len(drawn))
-        for file, own in caption_files.items():
-            told = {name: captions[name] for name in own if name in captions}
-            texts = texts | {file: markdown_paragraphs(told)}
+        parts = [{name: captions[name]} for name in names] or [captions]
+        texts |= dict(zip(caption_files, map(markdown_paragraphs, parts), strict=True))
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
     written = [f"{name}.{suffix}" for name in captions for suffix in dict.fromkeys(formats)]
@@ -166,9 +165,5 @@ def write_figure(figure: Figure, paths: Mapping[Path, str]) -> None:
 def draw_one(figure: Figure, path: Path, overwrite: bool) -> None:
     """Draw a single figure to a file, whose name says its format."""
     suffix = one_of("format", path.suffix.lower().removeprefix("."), FORMATS)
-    with (
-        replacing(path, overwrite) as temporary,
-        figure.style.applied(),
-        np.errstate(all="ignore"),
-    ):
+    with replacing(path, overwrite) as temporary, figure.style.applied(), np.errstate(all="ignore"):
         write_figure(figure, {Path(temporary): suffix})

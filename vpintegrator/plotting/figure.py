@@ -23,8 +23,8 @@ from matplotlib.lines import Line2D
 from vpintegrator.errors import printable
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import COLUMN, ORBIT_COLOURS, Style
-from vpintegrator.plotting.tables import attention_changes, departures, size
-from vpintegrator.plotting.text import grouped, listed, markdown, orbits, plain, shortened
+from vpintegrator.plotting.tables import attention_changes, departures, reference, size
+from vpintegrator.plotting.text import capital, grouped, listed, markdown, orbits, plain, shortened
 from vpintegrator.plotting.views import orbit_colours
 from vpintegrator.rollout import Report, open_rollout
 
@@ -271,11 +271,9 @@ class RolloutFigure(Figure):
 
     def opening(self) -> str:
         """Return a sentence on the system and the initial states, and time and step of a whole."""
-        report, one = self.report, len(self.report.reference) == 1
-        origin = f"{'an initial state' if one else 'initial states'} given"
+        report, origin = self.report, "given initial data"
         if report.seed is not None:
-            states = "a random initial state" if one else "random initial states"
-            origin = f"{states} (seed {report.seed})"
+            origin = f"random initial data (seed {report.seed})"
         stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
         time = f" to t = {grouped(report.times[-1])} with step {report.step:g}{stored}" * self.whole
         count = orbits(len(report.reference))
@@ -289,28 +287,12 @@ class RolloutFigure(Figure):
         parts = {n: f"{form(v)} ({shortened(self.runs[n].title)})" for n, v in values.items()}
         if len(parts) <= _LISTED:
             return listed(list(parts.values()))
-        least = min(values, key=lambda name: abs(values[name]))
-        most = max(values, key=lambda name: abs(values[name]))
-        return f"from {parts[least]} to {parts[most]}"
+        ranked = sorted(values, key=lambda name: abs(values[name]))
+        return f"from {parts[ranked[0]]} to {parts[ranked[-1]]}"
 
     def reference(self) -> str:
-        """Return a sentence on the accuracy and the end of the reference."""
-        report, end = self.report, ""
-        first, last = map(grouped, (report.reference_ends.min(), report.reference_ends.max()))
-        if report.reference_time == 0:
-            return "There is no reference."
-        if first != last:
-            median = grouped(report.reference_time)
-            end = f", up to t = {first} to {last}, the median {median}: it ends where its error is "
-            end += "a tenth of the threshold"
-        elif report.reference_ends.max() < report.times[-1]:
-            end = f" and ends at t = {last}"
-        origin = "is the map itself"
-        if report.is_reference_given:
-            origin = "is made of the states given"
-        elif report.accuracy:
-            origin = f"is accurate to about {report.accuracy:.0e}"
-        return f"The reference {origin}{end}."
+        """Return a sentence on the reference."""
+        return f"{capital(reference(self.report))}."
 
     def long_steps(self, comma: str = ";") -> str:
         """Return words on what is drawn between states if there are few steps in a turn."""
@@ -321,19 +303,13 @@ class RolloutFigure(Figure):
 
     def events(self, shown: str = TYPICAL) -> list[str]:
         """Return sentences on what is shown of models of one name, and on methods that diverged."""
-        report, titles = self.report, {name: run.title for name, run in self.runs.items()}
         several = listed([shortened(run.title) for run in self.runs.values() if run.seeds])
+        times = {name: self.scene.first_failure(name) for name in self.runs}
+        failed = {name: time for name, time in times.items() if np.isfinite(time)}
         mark = " (crosses)" if CURVES in shown else ""
-        failed = {name: self.scene.first_failure(name) for name in titles if report.diverged(name)}
-        words = [
-            f"{titles[name]} on {report.diverged(name)} of {report.summary(name).trajectories} "
-            f"orbits, first at t = {time:.4g}"
-            for name, time in failed.items()
-        ]
-        if len(words) > _LISTED:
-            words = [f"{len(words)} methods, first {words[int(np.argmin([*failed.values()]))]}"]
+        first = self.by_method(failed, "first at t = {:.4g}".format)
         seeds = f"Of {several} {shown}." if several else ""
-        return [seeds, f"Diverged{mark}: {'; '.join(words)}." if words else ""]
+        return [seeds, f"Diverged{mark}: {first}." if failed else ""]
 
     def notes(self) -> list[str]:
         """Return sentences on attention and the training domain."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,16 +49,8 @@ LOOKS = (
     Look("#0072B2", "--", "s"),
 )
 # a classical method takes this look in every rollout, or the next free one; others the last
-_FAMILIES = {
-    "rk4": 10,
-    "stoermer-verlet": 9,
-    "gauss-legendre-4": 8,
-    "dormand-prince-8": 7,
-    "gauss-legendre-6": 6,
-    "blanes-moan-4": 6,
-    "blanes-moan-6": 5,
-    "yoshida-4": 5,
-}
+_FAMILIES = {"rk4": 10, "stoermer-verlet": 9, "gauss-legendre-4": 8, "dormand-prince-8": 7}
+_FAMILIES |= {"gauss-legendre-6": 6, "blanes-moan-4": 6, "blanes-moan-6": 5, "yoshida-4": 5}
 _THICK = 1.6  # width of the line of a learned map
 # colours of orbits beside one another, of any method
 ORBIT_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255"]
@@ -125,14 +117,11 @@ class Style:
     @classmethod
     def current(cls, **changes: Any) -> Style:
         """Return the style of Matplotlib's settings as they are, and of the ``changes``."""
-        known = matplotlib.rcParams
-        values: dict[str, Any] = {
-            "letters": float(known["font.size"]),
-            "line": float(known["lines.linewidth"]) / _LINE,
-            "background": to_hex(known["axes.facecolor"]),
-            "foreground": to_hex(known["text.color"]),
-        }
-        return cls(**values | changes)
+        known: Any = matplotlib.rcParams
+        letters, line = float(known["font.size"]), float(known["lines.linewidth"]) / _LINE
+        background, foreground = to_hex(known["axes.facecolor"]), to_hex(known["text.color"])
+        style = cls((), None, letters, line, background, foreground)
+        return replace(style, **changes)
 
     @property
     def dark(self) -> bool:
@@ -177,11 +166,8 @@ class Style:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Apply Matplotlib's settings within the block."""
-        own: Any = {
-            "text.usetex": False,  # names in a file must not reach TeX
-            "figure.constrained_layout.w_pad": 0.4 * self.em,
-            "figure.constrained_layout.h_pad": 0.4 * self.em,
-        }
+        own: Any = {"text.usetex": False}  # names in a file must not reach TeX
+        own |= {f"figure.constrained_layout.{side}_pad": 0.4 * self.em for side in "wh"}
         with matplotlib.rc_context(_BASE | dict(self.settings) | own):
             yield
 
@@ -211,30 +197,25 @@ def find_style(
     if style is not None:
         path = os.fspath(style)
         try:
-            settings = matplotlib.style.library.get(path) or matplotlib.rc_params_from_file(
-                path, use_default_template=False
-            )
+            known = matplotlib.style.library
+            settings = known.get(path) or matplotlib.rc_params_from_file(path, False, False)
         except (OSError, ValueError):
-            raise InputError(
-                f"style: '{path}' is neither a style file of Matplotlib nor the name of one of its "
-                f"styles, such as dark_background{nearest(path, matplotlib.style.library)}"
-            ) from None
+            words = f"'{path}' is neither a style file of Matplotlib nor one of its styles"
+            raise InputError(f"style: {words}{nearest(path, known)}") from None
     with matplotlib.rc_context(_BASE | dict(settings)):
         inches = settings.get("figure.figsize", (None,))[0] if width is None else width
         return Style.current(settings=settings, width=None if inches is None else _inches(inches))
 
 
 def _inches(width: str | float) -> float:
-    try:
+    with suppress(ValueError):
         inches = {"column": COLUMN, "page": PAGE}.get(str(width).lower()) or float(width)
-    except ValueError:
-        inches = float("nan")
-    if not _NARROWEST <= inches <= _WIDEST:
-        raise InputError(
-            f"width: '{width}' is neither column nor page, nor a number of inches from "
-            f"{_NARROWEST:g} to {_WIDEST:g}{nearest(str(width), ('column', 'page'))}"
-        )
-    return inches
+        if _NARROWEST <= inches <= _WIDEST:
+            return inches
+    raise InputError(
+        f"width: '{width}' is neither column nor page, nor a number of inches from "
+        f"{_NARROWEST:g} to {_WIDEST:g}"
+    )
 
 
 def luminance(colour: str) -> float:

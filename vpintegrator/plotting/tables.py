@@ -2,8 +2,7 @@
 
 CSV holds every number. The others hold the columns that say something about this comparison, as
 many as can be read side by side, the most telling first. Columns that show failures are never left
-out: median and worst error, diverged orbits, both volumes. If a line is too short for them, the
-table continues in a further block.
+out: median and worst error, diverged orbits, both volumes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import csv
 import io
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.arguments import of_kind
@@ -32,27 +30,10 @@ _BLANK = "–"
 _ROUNDING = 1e-10  # defect that counts as rounding, in units of the state
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Column of a printed table."""
-
-    column: Column
-    cells: list[str]
-
-    @property
-    def header(self) -> tuple[str, str]:
-        """Title in two lines; a short title stands in the second line."""
-        first, _, last = self.column.title.rpartition(" ")
-        return self.column.header or (first, last)
-
-    @property
-    def width(self) -> int:
-        """Letters of the column and the space beside it."""
-        return max(map(len, (*self.header, *self.cells))) + _GAP
-
-
 class Printed:
     """A table of texts: its columns, the methods first, and the names of the columns left out.
+
+    A column is its title in two lines, and the cell of each method.
 
     Raises
     ------
@@ -61,28 +42,29 @@ class Printed:
     """
 
     def __init__(self, report: Report, width: int | None = _WIDTH) -> None:
-        self.report, self.width, table = report, width, rows(report)
+        self.report, table = report, rows(report)
         named = list(zip(table, report.runs, strict=True))
-        self.columns = [
-            Cells(each, [_cell(each, row, name, report) for row, name in named])
-            for each in sorted(report.columns, key=lambda column: column.place)
-            if _telling(each, table)
-        ]
+        chosen = sorted(report.columns, key=lambda column: column.place)
+        chosen = [each for each in chosen if _telling(each, table)]
+        texts = {
+            each.title: [
+                *(each.header or each.title.rpartition(" ")[::2]),
+                *(_cell(each, row, name, report) for row, name in named),
+            ]
+            for each in chosen
+        }
+        ranked = [each for each in reversed(chosen) if each.rank and not _is_broken(each, table)]
         self.left_out: list[str] = []
-        ranked = [
-            (each.column.rank, -place, each)
-            for place, each in enumerate(self.columns)
-            if each.column.rank is not None and not _is_broken(each.column, table)
-        ]
-        for *_, dispensable in sorted(ranked, key=lambda entry: entry[:2]):
-            if width is not None and sum(column.width for column in self.columns) > width:
-                self.columns.remove(dispensable)
-                self.left_out.append(dispensable.column.title)
+        for each in sorted(ranked, key=lambda column: column.rank or 0.0):
+            if width is not None and sum(map(letters, texts.values())) > width:
+                del texts[each.title]
+                self.left_out.append(each.title)
+        self.columns = [*texts.values()]
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """Titles of the columns, and the cells of each method."""
-        columns = ([" ".join(c.header).strip(), *c.cells] for c in self.columns)
+        columns = ([f"{first} {last}".strip(), *cells] for first, last, *cells in self.columns)
         return list(zip(*columns, strict=True))
 
     @property
@@ -91,22 +73,10 @@ class Printed:
         left = [f"Left out for want of width: {', '.join(self.left_out)}."] if self.left_out else []
         return [*notes(self.report), *map(printable, left)]
 
-    @property
-    def blocks(self) -> list[list[Cells]]:
-        """Blocks of columns within the width, each beginning with the names of methods."""
-        (names, *others), width = self.columns, self.width
-        if width is None or sum(column.width for column in self.columns) <= width:
-            return [self.columns]
-        widest = max((column.width for column in others), default=0)
-        beside = min(names.width, max(8, width - widest - _GAP) + _GAP)
-        blocks, used = [[names]], beside
-        for column in others:
-            if used + column.width > width and len(blocks[-1]) > 1:
-                blocks.append([names])
-                used = beside
-            blocks[-1].append(column)
-            used += column.width
-        return blocks
+
+def letters(column: list[str]) -> int:
+    """Return the width of a column and of the space beside it."""
+    return max(map(len, column)) + _GAP
 
 
 def rows(report: Any) -> list[dict[str, Any]]:
@@ -120,8 +90,8 @@ def rows(report: Any) -> list[dict[str, Any]]:
 def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType:
     """Return a table for a terminal ``width`` characters wide, learned methods first, in bold.
 
-    Without a width it has all columns. Columns that must not be left out are stacked in several
-    blocks if the width is too small.
+    Without a width it has all columns. Numbers of a width that is too small for the columns that
+    must not be left out are folded.
 
     Parameters
     ----------
@@ -141,18 +111,16 @@ def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType
     from rich.text import Text
 
     printed = Printed(report, width)
-    parts: list[RenderableType] = [Text(title(report), style="bold")]
-    for names, *others in printed.blocks:
-        table = Table(box=None, header_style="dim")
-        longest = None if width is None else max(8, width - _GAP - sum(c.width for c in others))
-        table.add_column(Text("\n".join(names.header)), overflow="fold", max_width=longest)
-        for column in others:
-            table.add_column(Text("\n".join(column.header)), justify="right", no_wrap=True)
-        cells = zip(names.cells, *(column.cells for column in others), strict=True)
-        for row, run in zip(cells, report.runs.values(), strict=True):
-            table.add_row(*map(Text, row), style="bold" if run.kind == "learned" else "")
-        parts.append(table)
-    return Group(*parts, Text(" ".join(printed.notes), style="dim"))
+    names, *others = printed.columns
+    longest = None if width is None else max(8, width - _GAP - sum(map(letters, others)))
+    table = Table(box=None, header_style="dim")
+    table.add_column(Text("\n".join(names[:2])), overflow="fold", max_width=longest)
+    for column in others:
+        table.add_column(Text("\n".join(column[:2])), justify="right", overflow="fold")
+    for row, run in zip(printed.rows[1:], report.runs.values(), strict=True):
+        table.add_row(*map(Text, row), style="bold" if run.kind == "learned" else "")
+    notes = Text(" ".join(printed.notes), style="dim")
+    return Group(Text(title(report), style="bold"), table, notes)
 
 
 def csv_table(report: Report) -> str:
@@ -222,7 +190,7 @@ def latex_table(report: Report) -> str:
     True
     """
     printed = Printed(report)
-    headers = zip(*(column.header for column in printed.columns), strict=True)
+    headers = zip(*(column[:2] for column in printed.columns), strict=True)
     # an empty group, lest a bracket or star be taken for an argument of the line's end before it
     body = [["{}" + escape(name), *map(latex, cells)] for name, *cells in printed.rows[1:]]
     places = "l" + "r" * (len(printed.columns) - 1)
@@ -243,49 +211,44 @@ def latex_table(report: Report) -> str:
 
 def title(report: Report) -> str:
     """Return the title of the table, one line."""
-    count = len(report.reference)
-    known = "no reference"
+    setting = f"to t = {grouped(report.times[-1])}, step {report.step:g} ({reference(report)})"
+    return printable(f"{report.system.title}: {orbits(len(report.reference))} {setting}")
+
+
+def reference(report: Report) -> str:
+    """Return words on the reference: its origin, accuracy and end."""
     if report.is_reference_given:
-        known = "beside the states given"
-    elif report.reference_time > 0:
-        error = report.accuracy
-        known = f"reference accurate to about {error:.0e}" if error else "beside the map itself"
-        if report.reference_time < report.times[-1]:
-            known += f", to t = {grouped(report.reference_time)}"
-    return printable(
-        f"{report.system.title}: {orbits(count)} to t = {grouped(report.times[-1])}, "
-        f"step {report.step:g} ({known})"
-    )
+        return "beside the states given"
+    if not report.reference_time > 0:
+        return "no reference"
+    error, end = report.accuracy, f", to t = {grouped(report.reference_time)}"
+    words = f"reference accurate to about {error:.0e}" if error else "beside the map itself"
+    return words + end * bool(report.reference_time < report.times[-1])
 
 
 def notes(report: Report) -> list[str]:
     """Return sentences that explain the numbers of the table."""
-    runs, contracts = list(report.runs.values()), report.system.contracts
+    runs, what, less = list(report.runs.values()), "Volume", ""
+    if report.system.contracts:
+        what, less = "Contraction", ", less that of the exact solution"
     seeds = ", ".join(run.title for run in runs if run.seeds)
-    windows = "; ".join(
-        f"{run.title}: of its map of windows of {run.window} states"
-        for run in runs
-        if run.window > 1
-    )
+    windows = ", ".join(run.title for run in runs if run.window > 1)
     but = " but those of a first window after the initial one" if windows else ""
-    of_windows = f" ({windows})" if windows else ""
+    of_windows = f" (of windows: {windows})" if windows else ""
     through = "; for models of windows, of the map from z_0 to the newest state" if windows else ""
     ends = [run.volume["phase-space"].times[-1] for run in runs if "phase-space" in run.volume]
     means = [run.lyapunov.time for run in runs if run.lyapunov is not None]
-    table = report.step_table
-    models = [row for row in table.models if row.name in report.members and row.rivals]
+    models = [m for m in report.step_table.models if m.name in report.members and m.rivals]
     sentences: dict[str, Any] = {
-        **dict.fromkeys(map(table.sentence_of, models), True),
+        **dict.fromkeys(map(report.step_table.sentence_of, models), True),
         "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
         "any orbit.": True,
         f"Of {seeds} each number is the median over the seeds, the worst RMSE the largest; best "
         "and worst seed have the least and the largest median RMSE.": seeds,
         f"RMSE is that of a component, over all times of the reference{but}; the final distance is "
         "Euclidean.": True,
-        "Contraction: log|det| of the derivative of one step, and of the phase-space map "
-        "z_0 → z_n, less that of the exact solution; largest absolute value.": contracts,
-        f"Volume: largest |log|det|| of the derivative of one step{of_windows}, and of the "
-        "phase-space map z_0 → z_n; yes where it is rounding.": not contracts,
+        f"{what}: largest |log|det|| of the derivative of one step{of_windows}, and of the "
+        f"phase-space map z_0 → z_n{less}; yes where it is rounding.": True,
         f"The phase-space map is followed to t = {grouped(max(ends, default=0))}.": ends,
         f"Lyapunov exponents are means over a time of {grouped(max(means, default=0))}.": means,
         _on_invariants(report): True,
@@ -324,19 +287,20 @@ def attention_changes(runs: Iterable[Run]) -> str:
 
 def departures(report: Report) -> str:
     """Return a sentence on the models that left their training domain, if any did."""
+    found = {run.title: report.summary(name) for name, run in report.runs.items()}
     parts = [
-        f"{run.title} on {found.left_domain} of {found.trajectories} orbits, first at t = "
-        f"{found.left_domain_time:.4g}"
-        for name, run in report.runs.items()
-        if (found := report.summary(name)).left_domain
+        f"{title} on {s.left_domain} of {orbits(s.trajectories)}, first at t = "
+        f"{s.left_domain_time:.4g}"
+        for title, s in found.items()
+        if s.left_domain
     ]
     left = "Left the training domain, outside of which a model is a guess:"
     return f"{left} {'; '.join(parts)}." if parts else ""
 
 
-def size(value: float) -> str:
+def size(value: float, infinite: str = "diverged") -> str:
     """Return an error in words."""
-    return f"{value:.1e}" if math.isfinite(value) else "diverged"
+    return f"{value:.1e}" if math.isfinite(value) else infinite
 
 
 def error_size(value: float, report: Report) -> str:
@@ -346,13 +310,10 @@ def error_size(value: float, report: Report) -> str:
 
 def _is_broken(column: Column, table: list[dict[str, Any]]) -> bool:
     """Whether it is a defect of what a method promises to keep, and does not."""
-    promising = (row for row in table if any(t in row["structure"] for t in column.promised))
-    return any(
-        row[column.title] is not None
-        and not row[column.title] <= _ROUNDING
-        and not row["diverged"]  # far away rounding is as large as any defect
-        for row in promising
-    )
+    lasting = [row for row in table if not row["diverged"]]  # far away rounding is large
+    promising = (row for row in lasting if any(t in row["structure"] for t in column.promised))
+    defects = (row[column.title] for row in promising)
+    return any(value is not None and not value <= _ROUNDING for value in defects)
 
 
 def _telling(column: Column, table: list[dict[str, Any]]) -> bool:
@@ -362,9 +323,8 @@ def _telling(column: Column, table: list[dict[str, Any]]) -> bool:
         return column.style == "kept"
     if column.style == "count":
         return any(values)
-    if column.style == "failure":
-        return any(value is not None and math.isfinite(value) for value in values)
-    return any(value is not None and value != "" for value in values)
+    known = [value for value in values if value is not None and value != ""]
+    return any(column.style != "failure" or math.isfinite(value) for value in known)
 
 
 def _cell(column: Column, row: dict[str, Any], name: str, report: Report) -> str:
@@ -372,8 +332,7 @@ def _cell(column: Column, row: dict[str, Any], name: str, report: Report) -> str
     if value is None or value == "":
         return _BLANK
     if style == "kept":
-        error = f"{value:.1e}" if math.isfinite(value) else "collapsed"
-        return f"{'yes' if beside else 'no'} {error}"
+        return f"{'yes' if beside else 'no'} {size(value, 'collapsed')}"
     if style == "count":
         return f"{value} of {row['orbits']}" if value else _BLANK
     if isinstance(value, str | int):

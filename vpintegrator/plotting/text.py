@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from vpintegrator.errors import printable
 
@@ -64,53 +65,22 @@ def markdown(text: str) -> str:
     return re.sub(r"[|<`]|(?<=\])(?=\()|(?<=\])(?=\[)", r"\\\g<0>", text)
 
 
-_SPECIAL = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "$": r"\textdollar{}",  # Matplotlib takes the backslash away from \$
-        **{character: "\\" + character for character in "&%#_"},
-        "–": "--",
-        "…": r"\ldots{}",
-        "µ": r"$\mu$",
-        "±": r"$\pm$",
-        "×": r"$\times$",
-        "→": r"$\to$",
-        "≤": r"$\leq$",
-        "∞": r"$\infty$",
-        "†": r"$\dagger$",
-        **{character: f"${character}$" for character in "|<>"},
-    }
-)
-_MATHEMATICS = re.compile(
-    r"(?P<determinant>\|log\|det\|\|)"
-    r"|(?<![\w.])(?P<sign>[+-]?)(?P<digits>\d(?:\.\d+)?)e(?P<power>[+-]?\d+)(?!\w)"
-    r"|(?<![\w$\\])(?P<letter>[A-Za-z])_(?P<index>\w)(?!\w)"
-)
+_SPECIAL: dict[str, Any] = {character: "\\" + character for character in "{}&%#_"}
+_SPECIAL |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_SPECIAL |= {"$": r"\textdollar{}"}  # Matplotlib takes the backslash away from \$
+_SPECIAL |= {"–": "--", "…": r"\ldots{}", "µ": r"$\mu$", "±": r"$\pm$", "×": r"$\times$"}
+_SPECIAL |= {"→": r"$\to$", "≤": r"$\leq$", "∞": r"$\infty$", "†": r"$\dagger$"}
+_SPECIAL |= {character: f"${character}$" for character in "|<>"}
+_INDEX = re.compile(r"(?<![\w$\\])([A-Za-z])\\_(\w)(?!\w)")
+_POWER = re.compile(r"(?<![\w.])([+-]?\d(?:\.\d+)?)e\+?(-?)0*(\d+)(?!\w)")
 
 
 def latex(text: str) -> str:
     """Return LaTeX of a plain text: ``2.0e-05`` becomes a power of ten, ``z_0`` an index."""
-    parts: list[str] = []
-    end = 0
-    for match in _MATHEMATICS.finditer(text):
-        parts += [escape(text[end : match.start()]), _formula(match)]
-        end = match.end()
-    return "".join([*parts, escape(text[end:])])
+    text = escape(text).replace(escape("|log|det||"), r"$|\log|\det||$")
+    return _POWER.sub(r"$\1\\cdot 10^{\2\3}$", _INDEX.sub(r"$\1_\2$", text))
 
 
 def escape(text: str) -> str:
     """Return LaTeX of a plain text without mathematics."""
-    return printable(text).translate(_SPECIAL)
-
-
-def _formula(match: re.Match[str]) -> str:
-    if match["determinant"]:
-        return r"$|\log|\det||$"
-    if match["letter"]:
-        return f"${match['letter']}_{match['index']}$"
-    sign = match["sign"].replace("+", "{+}")
-    return rf"${sign}{match['digits']}\cdot 10^{{{int(match['power'])}}}$"
+    return printable(text).translate(str.maketrans(_SPECIAL))

@@ -253,7 +253,7 @@ class Sphere:
         Its greys, lines and letters.
     alone
         Whether a single orbit is drawn, which shows through the sphere. Of many orbits the far side
-        is faint, and an orbit that has left the sphere's neighbourhood does not return.
+        is faint.
     """
 
     components: Sequence[int]
@@ -272,13 +272,7 @@ class Sphere:
 
     def draw(self, axes: Axes, states: np.ndarray, alpha: float = alpha, **strokes: Any) -> None:
         """Draw an orbit (time, dim) near the sphere, fainter on the far side."""
-        near, points = self.holds(states), states[:, list(self.components)]
-        if self.alone:
-            points = np.where(near[:, None], points, np.nan)
-        elif not near.all():
-            points = points[: int(near.argmin())]
-        if not len(points):
-            return
+        points = np.where(self.holds(states)[:, None], states[:, list(self.components)], np.nan)
         x, y, depth = (points @ _CAMERA).T
         front = depth >= -0.02 * self.radius
         near = front

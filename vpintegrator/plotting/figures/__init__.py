@@ -4,15 +4,13 @@ A new one is a class here and a name in the list below; ``draw`` and the caption
 """
 
 from vpintegrator.plotting.figure import Figure
-from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
-from vpintegrator.plotting.figures.models import AttentionFigure, TrainingFigure
-from vpintegrator.plotting.figures.overview import OverviewFigure
-from vpintegrator.plotting.figures.portraits import CoordinatesFigure, PhaseFigure
-from vpintegrator.plotting.figures.sections import MapFigure, PoincareFigure
-from vpintegrator.plotting.figures.studies import RotationFigure, WorkPrecisionFigure
+from vpintegrator.plotting.figures import curves, models, overview, portraits, sections
 
-_ROLLOUT: list[type[Figure]] = [OverviewFigure, PhaseFigure, CoordinatesFigure, ErrorsFigure]
-_ROLLOUT += [InvariantsFigure, VolumeFigure, PoincareFigure, MapFigure, RotationFigure]
-_ROLLOUT += [WorkPrecisionFigure]
+_ROLLOUT: list[type[Figure]] = [overview.OverviewFigure]
+_ROLLOUT += [portraits.PhaseFigure, portraits.CoordinatesFigure]
+_ROLLOUT += [curves.ErrorsFigure, curves.InvariantsFigure, curves.VolumeFigure]
+_ROLLOUT += [sections.PoincareFigure, sections.MapFigure, sections.RotationFigure]
+_ROLLOUT += [curves.WorkPrecisionFigure]
 FIGURES = {figure.name: figure for figure in _ROLLOUT}
-MODEL_FIGURES: dict[str, type[Figure]] = {"training": TrainingFigure, "attention": AttentionFigure}
+_MODEL: list[type[Figure]] = [models.TrainingFigure, models.AttentionFigure]
+MODEL_FIGURES = {figure.name: figure for figure in _MODEL}

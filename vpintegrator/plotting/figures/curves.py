@@ -1,9 +1,9 @@
-"""Curves in time: errors of trajectories, of invariants, and of volumes."""
+"""Curves of errors: of trajectories, invariants and volumes in time, and against their cost."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import matplotlib.figure
@@ -15,8 +15,8 @@ from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 from vpintegrator.arguments import one_of
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.figure import CURVES, Rollout, RolloutFigure, drawn_into, own_scene
-from vpintegrator.plotting.tables import error_size
-from vpintegrator.plotting.text import capital, grouped, listed, plain, shortened
+from vpintegrator.plotting.tables import error_size, size
+from vpintegrator.plotting.text import capital, grouped, plain, shortened
 
 SMALLEST = 1e-17  # height of an error of exactly 0 on a logarithmic axis
 LARGEST = 1e6  # a curve leaves the figure long before it
@@ -80,12 +80,7 @@ class CurveFigure(RolloutFigure):
         return [*self.events(CURVES), *numbers, zeros, *self.notes()]
 
     def curve(
-        self,
-        axes: Axes,
-        name: str,
-        times: np.ndarray,
-        sizes: np.ndarray,
-        logarithmic: bool = True,
+        self, axes: Axes, name: str, times: np.ndarray, sizes: np.ndarray, logarithmic: bool = True
     ) -> None:
         """Draw sizes (time,) of a method, with a cross where its first trajectory diverges.
 
@@ -103,10 +98,9 @@ class CurveFigure(RolloutFigure):
             height = line[reached[-1]]
             beyond = height >= _BEYOND_USE
             place = axes.get_xaxis_transform() if beyond else axes.transData
-            mark: dict[str, Any] = {"marker": CROSS, "ms": 0.85 * self.style.letters}
-            mark |= {"ls": "none", "color": look.colour, "mec": self.style.foreground}
-            mark |= {"mew": 0.4 * self.style.line}
-            mark |= {"transform": place, "clip_on": False, "zorder": 5}
+            mark: dict[str, Any] = {"marker": CROSS, "ms": 0.85 * self.style.letters, "ls": "none"}
+            mark |= {"mec": self.style.foreground, "mew": 0.4 * self.style.line}
+            mark |= {"color": look.colour, "transform": place, "clip_on": False, "zorder": 5}
             axes.plot(failure, _EDGE if beyond else height, **mark)
 
     def band(self, axes: Axes, name: str, times: np.ndarray, sizes: np.ndarray) -> None:
@@ -122,8 +116,7 @@ class CurveFigure(RolloutFigure):
         place = (list(self.scene.looks).index(name) + 0.5) / len(self.scene.looks)
         along = np.log(np.maximum(times, times[1] / 2)) if logarithmic else times
         where = along[0] + (along[-1] - along[0]) * (np.arange(_MARKS) + place) / _MARKS
-        indices = np.clip(np.searchsorted(along, where), 0, len(along) - 1)
-        return sorted({int(index) for index in indices})
+        return np.unique(np.clip(np.searchsorted(along, where), 0, len(along) - 1)).tolist()
 
 
 def own_curves(
@@ -159,9 +152,8 @@ class ErrorsFigure(CurveFigure):
         """
         report, start = self.report, self.scene.start[name]
         chosen = thinned(report.reference_end - start) + start
-        values = np.stack(
-            [largest_between(each.error, chosen) for each in report.run(name).members]
-        )
+        members = report.run(name).members
+        values = np.stack([largest_between(each.error, chosen) for each in members])
         # a measured reference may lack the states of some orbits, but not of all at each time
         missing = np.isnan(values).all(axis=(0, 1))
         return report.times[chosen[~missing]], values[..., ~missing]
@@ -407,17 +399,9 @@ class VolumeFigure(CurveFigure):
         """Return a sentence on the largest volume error of every method."""
         found = {n: run.volume[kind].largest for n, run in self.runs.items() if kind in run.volume}
         measured = {name: value for name, value in found.items() if value is not None}
-        titles = {name: shortened(run.title) for name, run in self.runs.items()}
         what = "Derivative of one step" if kind == "step" else "Derivative of the map z_0 → z_t"
-        windows = [titles[n] for n in measured if self.runs[n].window > 1 and kind == "step"]
-        what += f" (for {listed(windows)} of a map of windows)" if windows else ""
-        missing = [title for name, title in titles.items() if name not in measured]
-        left = f"; none for {listed(missing)}" if missing else ""
-
-        def form(error: float) -> str:
-            return f"{error:.1e}" if np.isfinite(error) else "collapsed"
-
-        return f"{what}: {self.by_method(measured, form)}{left}." if measured else ""
+        numbers = self.by_method(measured, partial(size, infinite="collapsed"))
+        return f"{what}: {numbers}." if measured else ""
 
 
 def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
@@ -457,6 +441,103 @@ def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
     >>> axes = vp.plotting.volume(report)
     """
     return own_curves(VolumeFigure, report, "volume", kind, ax)
+
+
+_CONVERGES = 4.0  # least ratio of errors from which an order is read
+COSTS = {
+    "evaluations": "vector field evaluations per unit of time",
+    "seconds": "seconds per unit of time",
+}
+
+
+class WorkPrecisionFigure(CurveFigure):
+    """The error that a method reaches for its cost, over several steps."""
+
+    name = "work-precision"
+    whole = False
+
+    height = 22
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The costs that were measured."""
+        names = self.report.work_precision
+        return [cost for cost in COSTS if any(self.data(name, cost)[0].size for name in names)]
+
+    def data(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return cost and error where both are known, sorted by cost."""
+        study = self.report.work_precision[name]
+        work, error = np.asarray(getattr(study, key), float), np.asarray(study.error, float)
+        with np.errstate(all="ignore"):
+            known = np.isfinite(work) & np.isfinite(error) & (work > 0)
+        order = np.argsort(work[known])
+        return work[known][order], np.maximum(error[known][order], SMALLEST)
+
+    @cached_property
+    def orders(self) -> dict[str, float]:
+        """Fitted orders of the methods whose errors depend on the step.
+
+        Errors of adaptive methods depend on their tolerance instead.
+        """
+        orders = {}
+        for name, study in self.report.work_precision.items():
+            error = study.error[np.isfinite(study.error)]
+            fitted = study.order is not None and np.isfinite(study.order) and error.size > 1
+            if fitted and error.max() > _CONVERGES * error.min():
+                orders[name] = float(study.order)
+        return orders
+
+    @property
+    def nominal(self) -> list[int]:
+        """Nominal orders of these methods."""
+        return sorted({int(self.runs[name].order or 0) for name in self.orders} - {0})
+
+    def panel(self, axes: Axes, key: str) -> None:
+        """Draw error against one cost for every method, with guides of the slopes of orders."""
+        for name, look in self.scene.looks.items():
+            if name in self.report.work_precision:
+                axes.plot(*self.data(name, key), **look.strokes(1.2 * self.style.mark))
+        axes.set(xscale="log", yscale="log", xlabel=COSTS[key], ylabel="error at the end")
+        readable_decades(axes)
+        if key == "evaluations" and self.nominal:
+            self._guides(axes)
+
+    def _guides(self, axes: Axes) -> None:
+        """Draw dotted lines of slope -p for every nominal order p."""
+        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+        x = left * (right / left) ** 0.06
+        y = low * (high / low) ** 0.42
+        floor = low * (high / low) ** 0.07
+        grey, space = self.style.reference, 0.15 * self.style.letters
+        words: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "color": grey}
+        words["fontsize"] = 0.85 * self.style.letters
+        axes.annotate("order", (x, y), xytext=(0, space), va="bottom", **words)
+        for order in self.nominal:
+            # down to a common height, and no further than a third of the panel
+            end = min(x * (y / floor) ** (1 / order), x * (right / left) ** 0.3)
+            bottom = y * (end / x) ** -order
+            axes.plot([x, end], [y, bottom], color=grey, lw=0.8 * self.style.line, ls=(0, (1, 1.5)))
+            axes.annotate(f"{order}", (end, bottom), xytext=(0, -space), va="top", **words)
+        axes.set(xlim=(left, right), ylim=(low, high))
+
+    def entries(self) -> list[Line2D]:
+        lines = dict(zip(self.runs, self.legend(), strict=True))
+        for name, order in self.orders.items():
+            lines[name].set_label(f"{self.scene.titles[name]}, order {order:.2f}")
+        return [line for name, line in lines.items() if name in self.report.work_precision]
+
+    def sentences(self) -> list[str]:
+        studies = self.report.work_precision
+        least = {n: s.error[np.isfinite(s.error)].min(initial=np.inf) for n, s in studies.items()}
+        steps = np.concatenate([np.atleast_1d(study.step) for study in studies.values()])
+        dotted = "; dotted: slopes of whole orders" * bool(self.nominal)
+        orders = self.by_method(self.orders, "{:.2f}".format)
+        return [
+            "Error at the end of a short run against its cost, per unit of simulated time and "
+            f"orbit, for steps from {steps.min():.3g} to {steps.max():.3g}{dotted}.",
+            f"Least errors: {self.by_method(least)}.",
+            f"Fitted orders, as in the legend: {orders}." if self.orders else "",
+        ]
 
 
 def time_axis(axes: Axes, logarithmic: bool = True) -> None:

@@ -65,12 +65,11 @@ class ModelScene:
         try:
             curves = np.array([self.history[key] for key in _CURVES], dtype=float)
             numbers = {key: float(self.history[key]) for key in _NUMBERS}
-            damaged = curves.ndim != 2 or not np.isfinite(curves[:2]).all()
+            if curves.ndim != 2 or not np.isfinite(curves[:2]).all():
+                raise ValueError
         except (KeyError, TypeError, ValueError, OverflowError):
-            damaged = True
-        if damaged:
             words = "the record of the training is damaged; train the model anew to draw it"
-            raise InputError(f"{self.where}: {words}")
+            raise InputError(f"{self.where}: {words}") from None
         curves_by_name = dict(zip(_CURVES, curves, strict=True))
         return self.history | numbers | curves_by_name if curves.size else {}
 
@@ -101,19 +100,12 @@ def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
 
         source, where, name = load(source), os.fspath(source), Path(source).stem
     check_integrator(source)
-    record = getattr(source, "metadata", {}).get("training")
-    return ModelScene(source, name, style, where, read_json(record, where) if record else {})
+    record = getattr(source, "metadata", {}).get("training", "{}")
+    return ModelScene(source, name, style, where, read_json(record, where))
 
 
 AGAINST = {"epochs": "epoch", "seconds": "time of training / s"}
 _PANEL = 24  # em: least width of a panel
-_ENDINGS = {
-    "seconds": "the time that was given",
-    "epochs": "the epochs that were given",
-    "target": "the error that was asked for",
-    "interrupt": "an interruption",
-    "divergence": "an error that exploded again and again",
-}
 
 
 class TrainingFigure(Figure):
@@ -163,18 +155,15 @@ class TrainingFigure(Figure):
     def sentences(self) -> list[str]:
         told = self.scene.training
         best, least, test = (told[key] for key in _NUMBERS)
-        kept = "The weights kept are those of an earlier random start."
-        if best > 0:
-            kept = f"The weights kept are those of epoch {grouped(best)}, with a validation error "
-            kept += f"of {least:.2e}."
-        last = f" Error on the test set: {test:.2e} (dotted line)." if math.isfinite(test) else ""
-        ending = _ENDINGS.get(str(told["stopped_by"]), "")
-        ended = f", ended by {ending}" if ending else ""
+        kept = f"epoch {grouped(best)}" if best > 0 else "an earlier random start"
+        kept = f"The weights kept are those of {kept}, with a validation error of {least:.2e}."
+        last = f"Error on the test set: {test:.2e} (dotted line)." if math.isfinite(test) else ""
         return [
             f"Training of {self.scene.name} by {told['optimizer']}: {grouped(told['epoch'][-1])} "
-            f"epochs in {told['seconds'][-1]:.3g} s{ended}. Relative errors one window ahead, on "
-            "the windows trained on as the optimizer sees them and on those of validation. "
-            f"{kept}{last}"
+            f"epochs in {told['seconds'][-1]:.3g} s, stopped by {told['stopped_by']}.",
+            "Relative errors one window ahead, as the optimizer sees them and on validation data.",
+            kept,
+            last,
         ]
 
 
@@ -265,11 +254,9 @@ class AttentionFigure(Figure):
 
     def draw(self) -> matplotlib.figure.Figure:
         style, panels = self.style, self.panels[:_MOST]
-        parts = {len(weights) for weights in self.scene.attention.values()}
-        most = self.columns(_SQUARE)
+        heads, most = max(map(len, self.scene.attention.values())), self.columns(_SQUARE)
         # the heads of a layer stay in one row
-        beside = max(parts) if len(parts) == 1 and max(parts) <= most else 1
-        columns = min(most // beside * beside, len(panels))
+        columns = min(most // heads * heads or most, len(panels))
         rows = -(-len(panels) // columns)
         width = style.wide * (1 if style.width else min((columns + 0.5) / 4, 1))
         side = width / style.em / (columns + 0.5)
@@ -288,27 +275,22 @@ class AttentionFigure(Figure):
         weights, panels = self.scene.attention, len(self.panels)
         steps = next(iter(weights.values())).shape[-1]
         places = listed([f"{k} is {place}" for k, place in enumerate(weights, 1)])
-        law = "each row sums to 1"
-        if self.rotates:
-            law = "the matrices are rotations, so the squares of each row sum to 1"
-        left = f" The first {_MOST} of {panels} are drawn." if panels > _MOST else ""
+        law = "the squares of each row sum" if self.rotates else "each row sums"
         return [
             f"Attention of {self.scene.name} in a window of {steps} states, the first that a "
             "rollout with seed 0 starts from: the weights by which each time step (a row) is made "
-            f"of those of the window (columns); {law}. Layer {places}.{left}"
+            f"of those of the window (columns); {law} to 1.",
+            f"Layer {places}.",
+            f"The first {_MOST} of {panels} are drawn." if panels > _MOST else "",
         ]
 
 
 def draw_weights(axes: Axes, weights: np.ndarray, rotation: bool) -> Any:
     """Draw a matrix (time, time) in colours from 0 to 1, or from -1 to 1 for a rotation."""
     count = len(weights)
-    image = axes.imshow(
-        weights,
-        extent=(0.5, count + 0.5, count + 0.5, 0.5),
-        cmap="RdBu_r" if rotation else "Blues",
-        vmin=-1 if rotation else 0,
-        vmax=1,
-    )
+    extent, low = (0.5, count + 0.5, count + 0.5, 0.5), -1 if rotation else 0
+    colours = "RdBu_r" if rotation else "Blues"
+    image = axes.imshow(weights, colours, vmin=low, vmax=1, extent=extent)
     for (row, column), weight in np.ndenumerate(weights if count <= _WRITTEN else weights[:0]):
         letters: dict[str, Any] = {"ha": "center", "va": "center", "size": "small"}
         colour = "white" if abs(weight) > _DARK else "black"

@@ -37,20 +37,18 @@ class OverviewFigure(RolloutFigure):
         super().__init__(scene)
         self.methods = list(scene.runs)[: min(_PORTRAITS, self.columns(_PORTRAIT))]
         self.errors, self.volume = ErrorsFigure(scene), VolumeFigure(scene)
-        # title, label of the axis, function that draws, and its key
-        self.curves: list[tuple[str, str, Callable[..., None], str]] = []
-        self.words: list[str] = []  # on the curves
+        # title, label of the axis, function that draws, its key, and words of the caption
+        self.curves: list[tuple[str, str, Callable[..., None], str, str]] = []
         if self.errors.applies():
-            self.curves.append(("trajectory", "error", self.errors.panel, "errors"))
-            self.words.append(self.errors.words)
+            words = self.errors.words
+            self.curves.append(("trajectory", "error", self.errors.panel, "errors", words))
         for invariant in [*scene.system.invariants][:1]:
             title, panel = plain(shortened(scene.labels[invariant])), InvariantsFigure(scene).panel
-            self.curves.append((title, "change", panel, invariant))
-            self.words.append(f"largest change of {scene.labels[invariant]} up to each time")
+            words = f"largest change of {scene.labels[invariant]} up to each time"
+            self.curves.append((title, "change", panel, invariant, words))
         if "step" in self.volume.keys:
             title = f"{self.volume.words} of one step"
-            self.curves.append((title, "", self.volume.panel, "step"))
-            self.words.append(f"largest {title}")
+            self.curves.append((title, "", self.volume.panel, "step", f"largest {title}"))
         self.rows = -(-len(self.curves) // self.columns(_PANEL))
         self.side = min(0.86 * self.style.wide / self.style.em / len(self.methods), 15)  # em
 
@@ -58,15 +56,12 @@ class OverviewFigure(RolloutFigure):
         """Return the orbits of a method from the best to the worst.
 
         Diverged orbits come last, the earliest divergence at the end. Other orbits are sorted by
-        root mean square error, or by the error of the first invariant if there is no reference.
+        root mean square error, or by their size if there is no reference.
         """
         run = self.runs[name]
         score = run.root_mean_square_error
         if not (self.report.is_compared(name) and np.isfinite(score).any()):
-            first = next(iter(run.invariants.values()), None)
-            with np.errstate(all="ignore"):
-                size = np.abs(run.states).max(axis=(1, 2)) if first is None else first.largest
-            score = np.asarray(size)
+            score = np.abs(run.states).max(axis=(1, 2))
         diverged = self.report.divergence_time(name)
         lasting = np.where(np.isfinite(diverged), diverged, np.inf)
         return np.lexsort((np.where(np.isfinite(score), score, np.inf), -lasting))
@@ -203,7 +198,7 @@ class OverviewFigure(RolloutFigure):
                     self.title_panel(axes, name)
         columns = min(len(self.curves), self.columns(_PANEL))
         lower = grid[1].subgridspec(max(self.rows, 1), max(columns, 1))
-        for place, (title, label, panel, key) in enumerate(self.curves):
+        for place, (title, label, panel, key, _) in enumerate(self.curves):
             axes = figure.add_subplot(lower[divmod(place, columns)])
             panel(axes, key)
             axes.set(title=title, ylabel=label or axes.get_ylabel())
@@ -219,7 +214,7 @@ class OverviewFigure(RolloutFigure):
     def sentences(self) -> list[str]:
         return [
             f"Above: {self._portraits()}.",
-            f"Below: {'; '.join(self.words)}." if self.words else "",
+            f"Below: {'; '.join(curve[-1] for curve in self.curves)}." if self.curves else "",
             *self.events(f"{TYPICAL}, {CURVES}"),
             self.errors.final(),
             self.reference(),
@@ -237,7 +232,6 @@ class OverviewFigure(RolloutFigure):
             span += "; dot and ring: last states of method and reference"
         if len(self.report.reference) == 1:
             return f"the orbit ({span})"
-        by = "error" if self.errors.applies() else "change of the first invariant"
-        first = shortened(self.runs[name].title)
-        words = {"median": f"the orbit of median {by} of {first}", "worst": f"the worst of {first}"}
-        return f"{listed([words[rank] for rank in ranks.values()])} ({span})"
+        by = "error" if self.errors.applies() else "size"
+        which = listed([f"the {rank} orbit" for rank in ranks.values()])
+        return f"{which} of {shortened(self.runs[name].title)} by {by} ({span})"

@@ -1,4 +1,4 @@
-"""Orbits: phase portraits on a sphere, in space or in planes, and components in time."""
+"""Orbits of rollouts and datasets: portraits in views of their space, and components in time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.arguments import one_of
+from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import views
-from vpintegrator.plotting.figure import Rollout, RolloutFigure, drawn_into, own_scene
-from vpintegrator.plotting.interpolation import turning
-from vpintegrator.plotting.scene import REFERENCE, Scene
-from vpintegrator.plotting.text import grouped, listed, mathtext
+from vpintegrator.plotting.figure import Figure, Rollout, RolloutFigure, drawn_into, own_scene
+from vpintegrator.plotting.scene import REFERENCE, Scene, turning
+from vpintegrator.plotting.style import ORBIT_COLOURS, PAPER
+from vpintegrator.plotting.text import grouped, listed, mathtext, orbits, plain
 
 _ROWS = 5
 _MANY = 20_000  # points: they make a vector file slow, so they go into it as an image
@@ -90,23 +91,16 @@ class PhaseFigure(RolloutFigure):
 
     def sentences(self) -> list[str]:
         scene, report, every = self.scene, self.report, views.planes_of(self.scene.system)
-        orbits, points, _ = self.shown(next(iter(self.runs.values())).states).shape
-        which = "all orbits" if orbits == len(report.reference) else f"the first {orbits} orbits"
-        if orbits == 1:
-            which = "the first orbit" if len(report.reference) > 1 else "the orbit"
+        count, points, _ = self.shown(next(iter(self.runs.values())).states).shape
         how = f"to t = {grouped(report.times[points - 1])}"
-        if scene.dots:
-            gap = report.every * report.step
-            how = f"{points} states of each as dots, as states are stored {gap:g} in time apart"
-        elif points == len(report.times):
-            how = "at all times"
-        words = f"Phase portraits: {which}, {how}{self.long_steps()}"
+        how = f"{points} states of each as dots" if scene.dots else how
+        words = f"Phase portraits: {count} of {orbits(len(report.reference))}, {how}"
+        words += self.long_steps()
         if scene.kind != "plane" or scene.referenced:
             words += f"; {_TAILS[scene.kind]}"
         if scene.kind == "plane" and len(every) > 1:
             names = [f"({', '.join(scene.coordinates[k] for k in pair)})" for pair in self.pairs]
-            left = "" if len(names) == len(every) else f" of {len(every)} such planes"
-            words += f"; planes {listed(names)}{left}"
+            words += f"; {len(names)} of {len(every)} planes, {listed(names)}"
         return [f"{words}.", *self.closing()]
 
 
@@ -162,11 +156,7 @@ def portrait(
         pair = (first, second)
     projection = scene.view(scene.scale, pair).projection
     if ax is not None and (projection == "3d") != (ax.name == "3d"):
-        raise InputError(
-            "ax: these orbits lie in space; make the Axes with projection='3d', or choose a plane"
-            if projection == "3d"
-            else "ax: this portrait is flat; make the Axes without a projection"
-        )
+        raise InputError(f"ax: this portrait needs Axes with projection={projection!r}")
     panel = PhaseFigure(scene, flat=pair is not None).panel
     return drawn_into(ax, panel, method, pair, projection=projection)
 
@@ -207,8 +197,8 @@ class CoordinatesFigure(RolloutFigure):
         for name in self.runs:
             states = self.orbit(name)[: len(orbit), : self.count]
             with np.errstate(all="ignore"):
-                apart = np.abs(states - orbit) > _APART * span
-            gone = (apart | (np.isnan(states) & ~np.isnan(orbit))).any(axis=-1)
+                near = np.abs(states - orbit) <= _APART * span
+            gone = (~near & ~np.isnan(orbit)).any(axis=-1)
             if gone.any():
                 found[name] = int(gone.argmax())
         return found
@@ -283,15 +273,57 @@ class CoordinatesFigure(RolloutFigure):
         times, scene = self.report.times, self.scene
         ends = [(grouped(times[part][0]), grouped(times[part][-1])) for part in self.intervals]
         spans = " and ".join(f"from t = {first} to {last}" for first, last in ends)
-        every = self.count == scene.system.phase_dim
-        which = "Components" if every else f"The first {self.count} components"
+        which = f"{self.count} of {scene.system.phase_dim} components"
         dots = " as dots, at the stored times" if scene.dots else self.long_steps(",")
         grey = "; the reference in grey" if scene.referenced else ""
         left = {name: times[index] for name, index in self.departures.items()}
         apart = self.by_method(left, "t = {:.4g}".format) if left else "no method"
         return [
-            f"{which} of the first orbit{dots}, {spans}{grey}. A method is drawn until it has "
-            "left the axes.",
+            f"The first orbit, {which}{dots}, {spans}{grey}.",
+            "A method is drawn until it has left the axes.",
             f"Apart by a tenth of a component's range: {apart}.",
             *self.closing(),
         ]
+
+
+_LENGTH = 300  # times of a component's curve, so that its oscillations can be told apart
+_TRAJECTORIES = 40  # in the portrait
+
+
+class PreviewFigure(Figure):
+    """The training group of a dataset: a phase portrait, the components of a trajectory."""
+
+    name = "preview"
+    style = PAPER
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    def draw(self) -> matplotlib.figure.Figure:
+        dataset, system, colour = self.dataset, self.dataset.system, ORBIT_COLOURS[0]
+        names = system.components[: min(system.phase_dim, _COMPONENTS)]
+        plane = views.planes_of(system)[0]
+        states = dataset.states("train", slice(_TRAJECTORIES))
+        states = views.within_a_turn(system, states) if system.is_discrete else states
+        dots = system.is_discrete or not np.isfinite(states).all()
+        figure = self.new(PAPER.wide, max(6.5 * len(names), 21) + 6)
+        grid = figure.add_gridspec(len(names), 2, width_ratios=[1, 1.25])
+        drawn = views.drawn_in_plane(states, dataset.dim, dots)
+        axes, view = figure.add_subplot(grid[:, 0]), views.Plane(system, drawn, plane)
+        view.frame(axes)
+        for orbit in drawn:
+            view.draw(axes, orbit, color=colour, **views.stroke(PAPER, dots))
+        step = dataset.conditions("train")[0, 0] if "step" in dataset.varied else 1.0
+        values = states[0, :_LENGTH]
+        times = dataset.times("train")[: len(values)] * step
+        look = views.stroke(PAPER, dots or len(values) < 2, 1.3)
+        for k, name in enumerate(names):
+            axes = figure.add_subplot(grid[k, 1], ylabel=mathtext(name))
+            axes.plot(times, values[:, k], color=colour, **look)
+            axes.tick_params(labelbottom=k == len(names) - 1)
+        axes.set_xlabel("iteration" if system.is_discrete else "time $t$")
+        figure.suptitle(f"{plain(dataset.title)}\n{plain(dataset.description)}", size="large")
+        return figure
+
+    def sentences(self) -> list[str]:
+        return [self.dataset.description]

@@ -1,10 +1,10 @@
-"""Points in a plane: Poincare sections of flows, and all states of maps."""
+"""Points in a plane: Poincare sections of flows, states of maps and their rotation numbers."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import matplotlib.figure
@@ -16,9 +16,11 @@ from vpintegrator.arguments import one_of
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import views
 from vpintegrator.plotting.figure import Rollout, RolloutFigure, drawn_into, own_scene
+from vpintegrator.plotting.figures.curves import SMALLEST
 from vpintegrator.plotting.scene import REFERENCE
 from vpintegrator.plotting.text import listed, mathtext
 from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
+from vpintegrator.rollout.diagnostics.rotation import RotationNumbers
 
 _SAME = 0.01  # relative difference of energies at one level
 _POINTS = 30_000  # points of a method; more make no clearer picture
@@ -26,45 +28,8 @@ _LEAST = 2000  # states of all orbits of a map: fewer are in the phase portraits
 _AREA = 900.0  # square points of all dots together
 
 
-class PointFigure(RolloutFigure):
-    """A figure of points in a plane, each orbit in the same colour in all panels."""
-
-    @property
-    @abstractmethod
-    def pair(self) -> tuple[int, int] | None:
-        """Components on the axes; None if nothing fills a plane."""
-
-    @property
-    @abstractmethod
-    def box(self) -> np.ndarray:
-        """Limits (component, low or high) of the axes."""
-
-    @property
-    @abstractmethod
-    def points(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Points (n, dim) of reference and methods, and the numbers (n,) of their orbits."""
-
-    def panel(self, axes: Axes, name: str) -> None:
-        """Draw the points of a method or the reference as dots, smaller for more points."""
-        colours = views.orbit_colours(len(self.scene.scale), self.style)
-        points, orbits = self.points[name]
-        x, y = self.pair or (0, 1)
-        chosen = slice(None, None, max(-(-len(points) // _POINTS), 1))
-        points, look = points[chosen], np.array(list(map(to_rgb, colours)))[orbits[chosen]]
-        size = np.clip(_AREA / max(len(points), 1), 0.25, 4.0) * self.style.line**2
-        axes.scatter(points[:, x], points[:, y], size, look, linewidths=0, rasterized=True)
-        first, second = (mathtext(self.scene.components[k]) for k in (x, y))
-        axes.set(xlabel=first, ylabel=second)
-        self.title_panel(axes, name)
-
-    def boxed(self, axes: Axes, name: str) -> None:
-        """Draw the points, with the limits of the box."""
-        self.panel(axes, name)
-        axes.set(xlim=self.box[0], ylim=self.box[1])
-
-
-class PoincareFigure(PointFigure):
-    """Crossings of orbits with a hyperplane."""
+class PoincareFigure(RolloutFigure):
+    """Crossings of orbits with a hyperplane, each orbit in the same colour in all panels."""
 
     name = "poincare"
 
@@ -79,11 +44,8 @@ class PoincareFigure(PointFigure):
         if plane is None or system.dim < 3:
             return None
         cut = system.components.index(plane[0])
-        for pair in [*views.planes_of(system), *views.planes(system)]:
-            if cut not in pair and max(pair) < system.dim:
-                return pair
-        first, second = [k for k in range(system.dim) if k != cut][:2]
-        return first, second
+        pairs = [*views.planes_of(system), *views.planes(system), *combinations(range(cut + 3), 2)]
+        return next(pair for pair in pairs if cut not in pair and max(pair) < system.dim)
 
     @cached_property
     def reference_section(self) -> Section | None:
@@ -114,7 +76,10 @@ class PoincareFigure(PointFigure):
 
     @cached_property
     def points(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Nonempty sections of the reference and the methods, with angles within a turn."""
+        """Points (n, dim) of reference and methods, and the numbers (n,) of their orbits.
+
+        They are nonempty sections, with angles within a turn.
+        """
         points, system = {}, self.report.system
         every = {REFERENCE: self.reference_section} | self.scene.measured("section")
         for name, found in every.items():
@@ -157,8 +122,23 @@ class PoincareFigure(PointFigure):
     def applies(self) -> bool:
         return self.pair is not None and any(name in self.runs for name in self.points)
 
+    def panel(self, axes: Axes, name: str) -> None:
+        """Draw the points of a method or the reference as dots, smaller for more points."""
+        colours = views.orbit_colours(len(self.scene.scale), self.style)
+        points, orbits = self.points[name]
+        x, y = self.pair or (0, 1)
+        chosen = slice(None, None, max(-(-len(points) // _POINTS), 1))
+        points, look = points[chosen], np.array(list(map(to_rgb, colours)))[orbits[chosen]]
+        size = np.clip(_AREA / max(len(points), 1), 0.25, 4.0) * self.style.line**2
+        axes.scatter(points[:, x], points[:, y], size, look, linewidths=0, rasterized=True)
+        first, second = (mathtext(self.scene.components[k]) for k in (x, y))
+        axes.set(xlabel=first, ylabel=second)
+        self.title_panel(axes, name)
+
     def boxed(self, axes: Axes, name: str) -> None:
-        super().boxed(axes, name)
+        """Draw the points in the box, and tell how many lie beyond."""
+        self.panel(axes, name)
+        axes.set(xlim=self.box[0], ylim=self.box[1])
         if beyond := self.beyond(name):
             look: dict[str, Any] = {"va": "top", "size": 0.85 * self.style.letters}
             axes.text(0.03, 0.97, f"{beyond} beyond", transform=axes.transAxes, **look)
@@ -192,11 +172,11 @@ class PoincareFigure(PointFigure):
         if not energies.size:
             return ""
         spread = f" within {np.ptp(energies):.0e}" if np.ptp(energies) else ""
-        others, which, left = len(self.report.reference) - len(orbits), "all orbits", ""
-        if others:
-            which = f"orbit{'s' if len(orbits) > 1 else ''} {listed([str(k + 1) for k in orbits])}"
-            left = f"; the other {others} have other energies and are left out"
-        return f"One level of the energy, {energies.mean():.4g}{spread}: {which}{left}."
+        which = "all orbits"
+        if len(orbits) < len(self.report.reference):
+            numbers = listed([str(k + 1) for k in orbits])
+            which = f"orbits {numbers}; others have other energies and are left out"
+        return f"One level of the energy, {energies.mean():.4g}{spread}: {which}."
 
 
 def section(report: Rollout, method: str = REFERENCE, ax: Any = None) -> Any:
@@ -237,12 +217,12 @@ def section(report: Rollout, method: str = REFERENCE, ax: Any = None) -> Any:
     return drawn_into(ax, figure.panel, method)
 
 
-class MapFigure(PointFigure):
+class MapFigure(PoincareFigure):
     """All states of the orbits of a map on a plane, with islands and chaos, for each method."""
 
     name = "map"
 
-    @property
+    @cached_property
     def pair(self) -> tuple[int, int]:
         """Components on the axes."""
         pairs = views.planes_of(self.scene.system)
@@ -252,7 +232,7 @@ class MapFigure(PointFigure):
     def points(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Finite states of the reference and the methods, with angles within a turn."""
         points = {}
-        for name in [*([REFERENCE] if self.scene.referenced else []), *self.runs]:
+        for name in [*[REFERENCE] * self.scene.referenced, *self.runs]:
             states = views.within_a_turn(self.scene.system, self.scene.states(name))
             known = np.isfinite(states).all(axis=-1)
             points[name] = (states[known], np.nonzero(known)[0])
@@ -266,9 +246,8 @@ class MapFigure(PointFigure):
 
     @property
     def most(self) -> int:
-        """Number of states of a method, or of the reference if that is larger."""
-        names = [REFERENCE] * self.scene.referenced + [*self.runs]
-        return max(self.scene.states(name)[..., 0].size for name in names)
+        """Number of states of a method."""
+        return int(next(iter(self.runs.values())).states[..., 0].size)
 
     def applies(self) -> bool:
         system = self.scene.system
@@ -287,4 +266,70 @@ class MapFigure(PointFigure):
             f"({names}), {self.most} of a method{shown}. Each orbit has a colour of its own, the "
             "same in all panels.",
             *self.events(),
+        ]
+
+
+_PROFILE, _DIFFERENCE = 16, 10  # em
+
+
+class RotationFigure(RolloutFigure):
+    """Turns per step of the orbits of a map, beside those of the reference."""
+
+    name = "rotation"
+
+    @cached_property
+    def found(self) -> dict[str, RotationNumbers]:
+        """Rotation numbers of each method."""
+        return self.scene.measured("rotation")
+
+    def applies(self) -> bool:
+        return bool(self.found)
+
+    def places(self) -> tuple[str, np.ndarray]:
+        """Return the label and the values of the horizontal axis.
+
+        The axis shows the distance of the initial state from the centre. For turns of an angle it
+        shows the other component.
+        """
+        initial, centre = self.report.reference[:, 0], next(iter(self.found.values())).centre
+        if centre is not None:
+            return "initial distance from the centre", np.linalg.norm(initial - centre, axis=1)
+        k = next((k for k in range(2) if k not in self.scene.system.periods), 1)
+        return f"initial {mathtext(self.scene.components[k])}", initial[:, k]
+
+    def draw(self) -> matplotlib.figure.Figure:
+        style, (label, where) = self.style, self.places()
+        dots: dict[str, Any] = {"ls": "", "marker": "o", "color": style.reference, "alpha": 0.5}
+        dots["ms"] = 1.8 * style.mark
+        legend = [*self.legend(), *self.reference_line(dots)]
+        figure = self.new(style.narrow * 1.25, _PROFILE + _DIFFERENCE, legend)
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _DIFFERENCE])
+        order = np.argsort(where, kind="stable")
+        reference = next(iter(self.found.values())).reference.copy()
+        # a single curve, also across half a turn
+        reference[order] = np.unwrap(reference[order], period=1)
+        above.plot(where, reference, mew=0, **dots)
+        for name, found in self.found.items():
+            look = self.scene.looks[name].strokes(style.mark) | {"ls": ""}
+            # turns are known up to whole ones: take those nearest to the reference
+            above.plot(where, found.number + np.round(reference - found.number), **look)
+            values = np.maximum(found.difference, SMALLEST)
+            for which, face in ((found.regular, look["color"]), (~found.regular, "none")):
+                below.plot(where[which], values[which], mfc=face, **look)
+        above.set_ylabel("turns per step")
+        below.set(yscale="log", xlabel=label, ylabel="error")
+        return figure
+
+    def sentences(self) -> list[str]:
+        some = next(iter(self.found.values()))
+        errors = {n: found.error for n, found in self.found.items() if found.error is not None}
+        about = "of the angle"
+        if some.centre is not None:
+            about = f"about ({', '.join(f'{x:.4g}' for x in some.centre)})"
+        return [
+            f"Turns per step {about} against where orbits start, up to whole turns, averaged with "
+            "smooth weights over as many steps as the reference has, and their errors: filled on "
+            f"the {int(some.regular.sum())} orbits of {len(some.number)} whose halves agree within "
+            f"{some.tolerance:.0e} in the reference, open on others.",
+            f"Largest error on these: {self.by_method(errors)}." if errors else "",
         ]
