@@ -38,7 +38,7 @@ def test_measured_data_go_all_the_way(run, done, lab, tmp_path):
     done(train, "lab.h5", "--model", "vpt", "--window", "2", "--width", "4", "--epochs", "8")
     # the dataset is the one of the training, the reference what was measured
     output = done(rollout, "lab-vpt.safetensors")
-    assert "lab: 1 orbit to t = 3.9, step 0.1 (beside the states given)" in output
+    assert "lab: 1 orbit to t = 3.9, step 0.1 (reference: the states given)" in output
     report = open_rollout("lab-rollout.h5")
     np.testing.assert_array_equal(report.reference, open_dataset("lab.h5").states("test"))
     assert run(plot, "lab-rollout.h5", "-o", "f", "--format", "png").exit_code == 0

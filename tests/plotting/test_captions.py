@@ -99,14 +99,6 @@ def test_of_a_damped_system_the_error_of_the_contraction_is_given():
     assert figure.axes[0].get_title() == "contraction error of one step"
 
 
-@pytest.mark.thorough
-def test_divergence_is_told(oscillators):
-    text = FIGURES["errors"](Scene(oscillators)).caption()
-    times = oscillators.divergence_time("explicit-euler")
-    assert f"first at t = {times.min():.4g} (Explicit Euler)" in text
-    assert "diverged (Explicit Euler)" in text
-
-
 def test_what_is_left_out_is_told(thinned, oscillators):
     assert "one in 20 stored" in FIGURES["errors"](Scene(thinned)).caption()
     assert ", to t = 60." in FIGURES["errors"](Scene(thinned)).caption()

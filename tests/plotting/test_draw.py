@@ -152,6 +152,8 @@ def test_a_method_that_diverges_leaves_its_mark(oscillators):
         assert sum("diverged" in label for label in labels) == 2
     titles = [axes.get_title() for axes in FIGURES["phase"](scene).draw().axes]
     assert sum("diverged" in title for title in titles) == 4  # in both planes
+    first = scene.first_failure("explicit-euler")
+    assert f"first at t = {first:.4g} (Explicit Euler)" in FIGURES["errors"](scene).caption()
 
 
 def test_a_section_shows_the_other_plane(oscillators, body):

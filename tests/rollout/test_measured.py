@@ -81,7 +81,7 @@ def test_it_is_stored_and_drawn(dataset, window, tmp_path):
     assert again.table() == report.table()
     vp.draw(again, tmp_path / "figures", formats=["png"])
     captions = (tmp_path / "figures" / "captions.md").read_text()
-    assert "Beside the states given." in captions
+    assert "Reference: the states given." in captions
     assert "nan" not in captions
 
 

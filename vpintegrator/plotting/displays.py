@@ -76,8 +76,8 @@ def _row(cells: Sequence[str], kind: str) -> str:
 
 
 _SHOWN = 8  # entries of a list, images of a symmetry
-# ASCII punctuation that may be markup, a target of Sphinx, or part of an address
-_MARKUP = re.compile(r"[!-&(-+./:-@\[-`{-~]|^-")
+# what may be markup, begin a list, a heading or a target of Sphinx, or be part of an address
+_MARKUP = re.compile(r"[!-&*+/<-@\[-`{-~]|^[^A-Za-z]|(?<=\w)\.(?=\w)")
 _NO_FORMULA = str.maketrans(
     {"$": "\N{FULLWIDTH DOLLAR SIGN}", "\\": "\N{FULLWIDTH REVERSE SOLIDUS}"}
 )

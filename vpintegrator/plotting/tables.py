@@ -218,11 +218,11 @@ def title(report: Report) -> str:
 def reference(report: Report) -> str:
     """Return words on the reference: its origin, accuracy and end."""
     if report.is_reference_given:
-        return "beside the states given"
+        return "reference: the states given"
     if not report.reference_time > 0:
         return "no reference"
     error, end = report.accuracy, f", to t = {grouped(report.reference_time)}"
-    words = f"reference accurate to about {error:.0e}" if error else "beside the map itself"
+    words = f"reference accurate to about {error:.0e}" if error else "reference: the map itself"
     return words + end * bool(report.reference_time < report.times[-1])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from vpintegrator.plotting import views
-from vpintegrator.plotting.figure import CURVES, ROW, TYPICAL, RolloutFigure, hide_inner_labels
+from vpintegrator.plotting.figure import CURVES, ROW, TYPICAL, RolloutFigure
 from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import mixed
@@ -190,8 +190,7 @@ class OverviewFigure(RolloutFigure):
                 axes = figure.add_subplot(upper[row, k], **solid)
                 self.portrait(axes, name, orbit, "" if k else rank)
                 if scene.kind == "plane":
-                    place = row * len(self.methods) + k
-                    hide_inner_labels(axes, place, len(self.methods), len(self.orbits))
+                    axes.label_outer()
                     if len(self.methods) < _FEW and not scene.system.plot.equal:
                         axes.set_box_aspect(0.75)
                 if row == 0:
