@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Self
@@ -262,7 +263,11 @@ class Model(Stored, Map):
         """
         if "step" not in self.metadata:
             raise InputError(f"the model {self.name} does not say for which step it is; give step")
-        return positive(f"the step of the model {self.name}", float(self.metadata["step"]))
+        try:
+            step = float(self.metadata["step"])
+        except ValueError:
+            step = math.nan
+        return positive(f"the step of the model {self.name}", step)
 
     @property
     def domain(self) -> Domain | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,7 @@ def lyapunov_spectrum(
     scales: np.ndarray | None = None,
     distance: float = 1e-5,
     growth: float = 2.0,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Lyapunov:
     r"""Return the largest Lyapunov exponents along trajectories of a map.
 
@@ -83,6 +85,8 @@ def lyapunov_spectrum(
         Distance of neighbours, in the scales of the components.
     growth
         Largest logarithm of the growth between two orthonormalisations, about.
+    progress
+        Called with the name of the map, steps done, and steps in all.
 
     Returns
     -------
@@ -141,6 +145,8 @@ def lyapunov_spectrum(
             length *= 2
         elif largest > growth:
             length //= 2
+        if progress:
+            progress(map.name, min(times[-1], steps), steps)
     return growth_rates(map.step * np.array(times), np.stack(logarithms, axis=-1))
 
 
