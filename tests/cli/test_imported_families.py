@@ -95,7 +95,7 @@ def test_trajectories_with_equal_parameters_are_compared_together(run):
 
 def test_a_system_that_is_given_declares_what_varies(run):
     text = 'measured = true\nsymplectic = true\nstate = ["q", "p"]\n'
-    with pytest.raises(InputError, match=r"k varies, but spring .*\[parameters\]"):
+    with pytest.raises(InputError, match="spring has no parameter 'k'"):
         imported(system=vp.System(text, "spring"))
     dataset = imported(system=vp.System(f"{text}[parameters]\nk = 1.0\n", "spring"))
     report = compare(trained(dataset), dataset=dataset)
