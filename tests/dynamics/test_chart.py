@@ -11,8 +11,7 @@ from vpintegrator import InputError, list_systems, load_system
 DUFFING = """
 state = ["q", "p"]
 hamiltonian = "p**2/2 + c*q**4/4"
-[parameters]
-c = 2.0
+parameters = { c = 2.0 }
 [chart]
 state = { x = 2 }
 {FIELD}
@@ -24,19 +23,12 @@ p = "(x[1] - (c*x[0])**2)/c"
 """
 POLAR = """
 state = ["x", "y"]
-[vector_field]
-x = "-y - y**3"
-y = "x"
+vector_field = { x = "-y - y**3", y = "x" }
 [chart]
 state = ["r", "phi"]
-[chart.map]
-r = "(x**2 + y**2)/2"
-phi = "atan2(y, x)"
-[chart.inverse]
-x = "sqrt(2*r)*cos(phi)"
-y = "sqrt(2*r)*sin(phi)"
-[chart.periodic]
-phi = "2*pi"
+map = { r = "(x**2 + y**2)/2", phi = "atan2(y, x)" }
+inverse = { x = "sqrt(2*r)*cos(phi)", y = "sqrt(2*r)*sin(phi)" }
+periodic = { phi = "2*pi" }
 """
 WITH_CHARTS = [name for name in list_systems() if load_system(name).chart]
 

@@ -11,8 +11,8 @@ from vpintegrator.errors import InputError
 # a rotation with friction where x > c, which breaks the three claims there and nowhere else
 CLAIMS = {
     "divergence_free": "divergence_free = true",
-    "invariants": '[invariants]\nradius = "x**2 + y**2"',
-    "reversing_symmetries": '[[reversing_symmetry]]\ny = "-y"',
+    "invariants": 'invariants = { radius = "x**2 + y**2" }',
+    "reversing_symmetries": 'reversing_symmetry = [{ y = "-y" }]',
 }
 FRICTION = {
     "where": "where(x > c, k, 0)",
@@ -23,25 +23,13 @@ FRICTION = {
 
 
 def load_text(friction, claim, low, high, c, k):
-    claims = CLAIMS.get(claim, "")
-    before, after = ("", claims) if claims.startswith("[") else (claims, "")
     return vp.load_system(f"""
 state = ["x", "y"]
-{before}
-[parameters]
-c = {c!r}
-k = {k!r}
-[vector_field]
-x = "y"
-y = "-x - y*{FRICTION[friction]}"
-{after}
-[initial_conditions]
-distribution = "uniform"
-low = {list(low)}
-high = {list(high)}
-[defaults]
-step = 0.5
-steps = 20
+{CLAIMS.get(claim, "")}
+parameters = {{ c = {c!r}, k = {k!r} }}
+vector_field = {{ x = "y", y = "-x - y*{FRICTION[friction]}" }}
+initial_conditions = {{ distribution = "uniform", low = {list(low)}, high = {list(high)} }}
+defaults = {{ step = 0.5, steps = 20 }}
 """)
 
 
@@ -102,15 +90,9 @@ def test_claims_are_judged_along_orbits_and_in_corners(way, low, high, c, k):
 def test_a_claim_of_a_domain_with_logarithms_is_judged_there():
     text = """
 state = ["u", "v"]
-[vector_field]
-u = "u*(v - 2) + where(u < 0, 1, 0)"
-v = "v*(1 - u)"
-[invariants]
-energy = "log(u) - u + 2*log(v) - v"
-[initial_conditions]
-distribution = "uniform"
-low = 0.5
-high = 2.0
+vector_field = { u = "u*(v - 2) + where(u < 0, 1, 0)", v = "v*(1 - u)" }
+invariants = { energy = "log(u) - u + 2*log(v) - v" }
+initial_conditions = { distribution = "uniform", low = 0.5, high = 2.0 }
 """
     assert "energy" in vp.load_system(text).invariants
     with pytest.raises(InputError, match="energy: this is not constant"):

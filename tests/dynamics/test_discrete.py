@@ -19,18 +19,9 @@ symplectic = true
 divergence_free = true
 periodic = { q = "2*pi" }
 parameters = { K = 0.9 }
-[[map]]
-q = "q + p/2"
-[[map]]
-p = "p + K*sin(q)"
-[[map]]
-q = "q + p/2"
-[[reversing_symmetry]]
-p = "-p"
-[initial_conditions]
-distribution = "uniform"
-low = -1
-high = 1
+map = [{ q = "q + p/2" }, { p = "p + K*sin(q)" }, { q = "q + p/2" }]
+reversing_symmetry = [{ p = "-p" }]
+initial_conditions = { distribution = "uniform", low = -1, high = 1 }
 [defaults]
 steps = 5
 """

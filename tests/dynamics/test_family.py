@@ -12,17 +12,12 @@ from vpintegrator.errors import InputError
 SINE = """
 state = ["q", "p"]
 hamiltonian = "p**2/2 + cos(b*q)"
-[parameters]
-b = 2.0
+parameters = { b = 2.0 }
 """
 MIXED = """
 state = ["x", "y"]
-[parameters]
-a = 1.5
-b = 0.5
-[vector_field]
-x = "(a + y)**2*b + 2"
-y = "a*(b - x)"
+parameters = { a = 1.5, b = 0.5 }
+vector_field = { x = "(a + y)**2*b + 2", y = "a*(b - x)" }
 """
 # system, conditions, step where it does not vary, how many components stand for the conditions
 CASES = {

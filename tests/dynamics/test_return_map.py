@@ -16,12 +16,8 @@ OSCILLATORS = """
 state = { q = 2, p = 2 }
 parameters = { w = 0.3 }
 hamiltonian = "(p[0]**2 + q[0]**2 + p[1]**2 + w**2*q[1]**2)/2"
-[[reversing_symmetry]]
-p = "-p[i]"
-[initial_conditions]
-distribution = "uniform"
-low = -0.5
-high = 0.5
+reversing_symmetry = [{ p = "-p[i]" }]
+initial_conditions = { distribution = "uniform", low = -0.5, high = 0.5 }
 [return_map]
 section = "q[0] = 0"
 energy = 2.0
@@ -33,12 +29,8 @@ time = "t"
 period = "2*pi/omega"
 parameters = { omega = 1.7, a = 0.3 }
 hamiltonian = "(p[0]**2 + p[1]**2)/2 - cos(q[0]) - cos(q[1] - q[0]) + a*q[1]*cos(omega*t)"
-[[reversing_symmetry]]
-p = "-p[i]"
-[initial_conditions]
-distribution = "uniform"
-low = -0.7
-high = 0.7
+reversing_symmetry = [{ p = "-p[i]" }]
+initial_conditions = { distribution = "uniform", low = -0.7, high = 0.7 }
 [return_map]
 section = "t = 0"
 """
@@ -46,10 +38,7 @@ ROTOR = """
 state = { q = 2, p = 2 }
 periodic = { q = "2*pi" }
 hamiltonian = "(p[0]**2 + p[1]**2)/2 - 0.1*cos(q[0]) - 0.1*cos(q[0] - q[1])"
-[initial_conditions]
-distribution = "uniform"
-low = -1
-high = 1
+initial_conditions = { distribution = "uniform", low = -1, high = 1 }
 [return_map]
 section = "q[0] = 1"
 direction = "down"

@@ -12,11 +12,8 @@ from vpintegrator.dynamics.solve import component_sizes, solve_varied
 FIELD = """
 title = "Components of different sizes"
 state = ["x", "y", "w", "u"]
-[parameters]
-a = {}
-b = {}
-c = {}
-d = {}
+parameters = {{ a = {}, b = {}, c = {}, d = {} }}
+defaults = {{ step = 2.0, steps = 20 }}
 [vector_field]
 x = "a*y/b"
 y = "-b*(x/a + (x/a)**3)"
@@ -26,9 +23,6 @@ u = "d*(w/c - x*y/(a*b))"
 distribution = "uniform"
 low = ["-a", "-b", "{}*c", "0"]
 high = ["a", "b", "{}*c", "0"]
-[defaults]
-step = 2.0
-steps = 20
 """
 FORCED = """
 title = "Forced Duffing oscillator of size a"
@@ -36,10 +30,7 @@ state = ["q", "p"]
 hamiltonian = "p**2/2 + q**2/2 + q**4/(4*a**2) - 0.3*a*q*cos(t)"
 time = "t"
 period = "2*pi"
-[initial_conditions]
-distribution = "uniform"
-low = "-a"
-high = "a"
+initial_conditions = { distribution = "uniform", low = "-a", high = "a" }
 [parameters]
 """
 TIMES = 2.0 * np.arange(5)

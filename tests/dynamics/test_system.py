@@ -153,8 +153,7 @@ def test_lengths_of_arrays_set_others():
     text = """
     state = {q = "len(m)", p = "len(m)"}
     hamiltonian = "sum(p[i]**2/(2*m[i]) + q[i]**2/2 for i in range(len(m)))"
-    [parameters]
-    m = [1, 2]
+    parameters = { m = [1, 2] }
     """
     assert load_system(text).dim == 4
     system = load_system(text, m=[1, 2, 4])
@@ -168,10 +167,8 @@ def test_functions_of_constants_are_numbers():
     text = """
     state = {q = "n", p = "n"}
     hamiltonian = "sum(p[i]**2 + (4*sin(pi*(i + 1)/(2*n + 2))**2)*q[i]**2 for i in range(n))/2"
-    [parameters]
-    n = 31
-    [invariants]
-    third = "p[2]**2 + (2 - 2*cos(3*pi/(n + 1)))*q[2]**2"
+    parameters = { n = 31 }
+    invariants = { third = "p[2]**2 + (2 - 2*cos(3*pi/(n + 1)))*q[2]**2" }
     """
     assert "third" in load_system(text).invariants
     with pytest.raises(InputError, match="third: this is not constant"):
@@ -218,8 +215,7 @@ ROTOR = """
 state = { q = 2, p = 2 }
 periodic = { q = ["2*pi/k", 0] }
 hamiltonian = "(p[0]**2 + p[1]**2)/2 - cos(k*q[0]) + q[1]**4"
-[parameters]
-k = 3
+parameters = { k = 3 }
 """
 
 

@@ -11,13 +11,10 @@ state = ["q", "p"]
 time = "t"
 period = "2*pi/w"
 hamiltonian = "p**2/2 + q**2/2 - a*q*cos(w*t)"
-[parameters]
-a = 0.3
-w = 2
+parameters = { a = 0.3, w = 2 }
+reversing_symmetry = [{ p = "-p" }]
 [invariants]
 amplitude = "(q - a*cos(w*t)/(1 - w**2))**2 + (p + a*w*sin(w*t)/(1 - w**2))**2"
-[[reversing_symmetry]]
-p = "-p"
 [initial_conditions]
 distribution = "uniform"
 low = -1
@@ -28,8 +25,7 @@ state = ["q", "p"]
 time = "t"
 hamiltonian = "p**2/(2*(1 + r*t)**2) - (1 + r*t)*cos(q)"
 periodic = { q = "2*pi" }
-[parameters]
-r = 0.1
+parameters = { r = 0.1 }
 [initial_conditions]
 distribution = "points"
 points = [[1, 0], [0.5, 0.25]]

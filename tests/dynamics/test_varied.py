@@ -12,11 +12,7 @@ from vpintegrator.overview import system_summaries
 POWER = """
 state = ["q", "p"]
 hamiltonian = "p**2/2 + k*(1 + q**2)**a + sin(b*q)*cos(c)"
-[parameters]
-k = 1.0
-a = 1.5
-b = "2*k"
-c = 0.3
+parameters = { k = 1.0, a = 1.5, b = "2*k", c = 0.3 }
 """
 CASES = {
     "rigid-body": ("rigid-body", ["I1", "I2", "I3"]),

@@ -5,12 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.nn.laws import (
-    assert_close,
-    determinant_error,
-    randomise,
-    sample,
-)
+from tests.nn.laws import assert_close, determinant_error, randomise, sample
 from vpintegrator import nn
 from vpintegrator.errors import InputError
 
@@ -23,8 +18,7 @@ EXAMPLES = {
     "attention coupling": lambda d, T: nn.AttentionCoupling(d, T, width=4, heads=2),
     "symplectic attention": lambda d, T: nn.SymplecticAttention(d + d % 2),
     "symplectic composition": lambda d, T: nn.Composition(
-        nn.SymplecticAttention(d + d % 2),
-        nn.HenonMap(nn.NeuronPotential((d + 1) // 2, 3)),
+        nn.SymplecticAttention(d + d % 2), nn.HenonMap(nn.NeuronPotential((d + 1) // 2, 3))
     ),
     "time mixing": lambda d, T: nn.TimeMixing(T),
     "multiplicative attention": lambda d, T: nn.MultiplicativeAttention(d),
@@ -156,10 +150,7 @@ FORMULAS = {
     "coupled": (lambda: nn.CoupledAttention(3, 4), coupled),
     "coupling": (lambda: nn.AttentionCoupling(3, 4, width=4, heads=2), shifted),
     "symplectic": (lambda: nn.SymplecticAttention(4), symplectic),
-    "time mixing": (
-        lambda: nn.TimeMixing(4),
-        lambda a, Z: Z @ rotation(skew(a.entries, 4)),
-    ),
+    "time mixing": (lambda: nn.TimeMixing(4), lambda a, Z: Z @ rotation(skew(a.entries, 4))),
     "pointwise": (lambda: nn.PointwiseFeedForward(3), pointwise),
     "residual": (
         lambda: nn.ResidualLayer(3),

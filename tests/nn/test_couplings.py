@@ -6,13 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.nn.laws import (
-    SIGN_FLIPS,
-    assert_close,
-    determinant_error,
-    randomise,
-    sample,
-)
+from tests.nn.laws import SIGN_FLIPS, assert_close, determinant_error, randomise, sample
 from vpintegrator import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.split import as_blocks
@@ -20,9 +14,7 @@ from vpintegrator.nn.split import as_blocks
 
 def dense(inputs, outputs):
     return torch.nn.Sequential(
-        torch.nn.Linear(inputs, 8),
-        torch.nn.Tanh(),
-        torch.nn.Linear(8, outputs),
+        torch.nn.Linear(inputs, 8), torch.nn.Tanh(), torch.nn.Linear(8, outputs)
     )
 
 
@@ -70,10 +62,7 @@ EQUIVARIANT = {
         d, T, width=4, heads=2, split=rhos, **k
     ),
     "any coupling": lambda rhos, d, T, **k: nn.Coupling(
-        d,
-        [dense(d - len(block), len(block)) for block in as_blocks(rhos, d)],
-        split=rhos,
-        **k,
+        d, [dense(d - len(block), len(block)) for block in as_blocks(rhos, d)], split=rhos, **k
     ),
     "triangular": lambda rhos, d, T, **k: nn.TriangularFeedForward(d, blocks=1, **k),
 }

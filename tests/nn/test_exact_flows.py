@@ -50,11 +50,7 @@ def test_no_part_reads_what_it_moves(text):
 
 
 def test_groups_of_more_than_two_parts():
-    assert [part.moved for part in hamiltonian_parts(ELASTIC, 4).parts] == [
-        (0, 3),
-        (1, 2),
-        (2, 3),
-    ]
+    assert [part.moved for part in hamiltonian_parts(ELASTIC, 4).parts] == [(0, 3), (1, 2), (2, 3)]
 
 
 def test_commutators_are_those_of_sympy():

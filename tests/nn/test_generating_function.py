@@ -158,8 +158,7 @@ def test_what_the_box_of_special_components_is():
 
 
 @pytest.mark.parametrize(
-    ("name", "shift", "zero"),
-    [("angles", [2 * torch.pi, 0], []), ("cyclic", [0, 1, 0], [1])],
+    ("name", "shift", "zero"), [("angles", [2 * torch.pi, 0], []), ("cyclic", [0, 1, 0], [1])]
 )
 def test_gradients_are_periodic_and_without_cyclic_components(name, shift, zero):
     S = made(name)

@@ -6,12 +6,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from tests.nn.laws import (
-    OnVariables,
-    assert_close,
-    determinant_error,
-    sample,
-)
+from tests.nn.laws import OnVariables, assert_close, determinant_error, sample
 from vpintegrator.nn import (
     ElementaryHamiltonians,
     GeneratingFunction,
