@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledMethod
-from vpintegrator.dynamics.claims import vanishes
 from vpintegrator.dynamics.expressions import evaluation, functions
 from vpintegrator.dynamics.expressions.algebra import Algebra
 from vpintegrator.dynamics.expressions.evaluation import arithmetic, evaluator, vectorised
@@ -96,6 +95,8 @@ def test_a_formula_means_the_same_in_every_form(text):
         *("abs(x)", "sign(x)", "erf(x)", "min(x, 1, -x)", "max(x, 1/2)"),
         *("where(x > 1, 3, x)", "where(x >= 1, 3, x/2)", "where(x < 1, x**2, 7)"),
         *("where(x <= 1, x**2, 7)", "where(-1 < x <= 1, x, 0)"),
+        *(f"(1 + x**2)**({k})" for k in (16, 17, 39, -7, -39, "1/2", "29/2", "-15/2")),
+        *(f"sum((i % 4)*sin(i*x) - cos(i*y) for i in range({count}))" for count in (40, 41, 81)),
     ],
 )
 @pytest.mark.parametrize("x", [-2.0, -1.0, -0.3, 0.25, 0.75, 1.0, 2.0])
@@ -110,43 +111,16 @@ def test_sums_and_branches(text, x):
         check(text, point)
 
 
-def test_equal_formulas_are_identical():
-    algebra = Algebra()
-    x, y = algebra.symbol("x"), algebra.symbol("y")
-    assert algebra.subtract(x, x) == 0
-    assert algebra.add(x, y, 1) is algebra.add(y, 1, x)
-    assert algebra.multiply(2, x, y, 3) is algebra.multiply(algebra.multiply(y, x), 6)
-    difference, opposite = algebra.subtract(x, y), algebra.subtract(y, x)
-    assert algebra.power(difference, 2) is algebra.power(opposite, 2)
-    assert algebra.add(algebra.call("sin", difference), algebra.call("sin", opposite)) == 0
-    assert algebra.call("cos", difference) is algebra.call("cos", opposite)
-    root = algebra.call("sqrt", algebra.multiply(x, y))
-    assert algebra.multiply(root, root) is algebra.multiply(x, y)
-    assert algebra.call("sqrt", algebra.power(x, 2)) is not x  # which is wrong where x < 0
-    nested = algebra.scale(3, algebra.add(x, y))
-    assert algebra.subtract(nested, nested) == 0
-
-
 @pytest.mark.parametrize(
-    "exponent", [1, 2, 3, 7, 16, 17, 39, *(Fraction(k, 2) for k in (1, 3, 15, 29))]
+    "zero",
+    [
+        *("x - x", "(x + y + 1) - (y + 1 + x)", "2*x*y*3 - (y*x)*6", "3*(x + y) - 3*(y + x)"),
+        *("(x - y)**2 - (y - x)**2", "sin(x - y) + sin(y - x)", "cos(x - y) - cos(y - x)"),
+        "sqrt(x*y)*sqrt(x*y) - x*y",
+    ],
 )
-def test_powers_by_squares(exponent):
-    algebra = Algebra()
-    base = algebra.add(1, algebra.power(algebra.symbol("x"), 2))
-    values = [algebra.power(base, exponent), algebra.power(base, -exponent)]
-    found = np.ravel(vectorised(values, algebra.variables, "numpy")(np.array([0.3])))
-    assert found == pytest.approx([1.09 ** float(exponent), 1.09 ** -float(exponent)], rel=1e-14)
-
-
-@pytest.mark.parametrize("count", [1, 40, 41, 81])
-def test_long_sums(count):
-    algebra = Algebra()
-    x = [algebra.symbol("x") for _ in range(count)]
-    signs = [(-1) ** (k // 3) * (k % 4) for k in range(count)]
-    values = [algebra.combine(zip(x, signs, strict=True)), algebra.add(-7, *x)]
-    z = np.random.default_rng(0).normal(size=count)
-    found = vectorised(values, x, "numpy")(*z)
-    np.testing.assert_allclose(np.array(found, float), [np.dot(signs, z), z.sum() - 7], atol=1e-11)
+def test_equal_formulas_are_identical(zero):
+    assert formula(zero)[0] == 0 != formula("sqrt(x**2) - x")[0]
 
 
 def test_long_formulas_are_not_compiled_and_mean_the_same(monkeypatch):
@@ -172,13 +146,6 @@ def test_constants_are_exact_or_of_a_hundred_digits():
     assert abs(root**2 - 2) < HIGH.mpf(10) ** -110
 
 
-def test_what_vanishes_is_found_by_its_values():
-    value, algebra = formula("sin(x)**2 + cos(x)**2 - 1 + (x + y)**2 - x**2 - 2*x*y - y**2")
-    assert value != 0 and vanishes(value, algebra.variables)
-    value, algebra = formula("1e-25*x")
-    assert not vanishes(value, algebra.variables)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -188,10 +155,7 @@ def test_what_vanishes_is_found_by_its_values():
         ("sum(x)", "column 1: a sum is written"),
         ("sum(i for i in range(99999999))", "column 1: .*more than 300000"),
         ("x > 1", "'x > 1' is not allowed"),
-        ("where(x, 1, 2)", "write where"),
         ("where(x == 1, 1, 2)", "a comparison is one of"),
-        ("q", "'q' is an array of 4 entries"),
-        ("x[0]", "there is no array 'x'"),
         ("q[4]", "index 4 of 'q' is outside"),
         ("sin(x, y)", r"is written sin\(x\)"),
         *((text, "") for text in ("", "(" * 500 + "x" + ")" * 500, "x" * 30_000, "sqrt(-1)*x")),
@@ -205,11 +169,8 @@ def test_refusals_name_the_place(text, message):
 
 def test_a_new_function_is_one_entry_of_the_table(monkeypatch):
     """Parsing, derivatives, NumPy, PyTorch, many digits, LaTeX and machine code read the entry."""
-    entries = {
-        "cosh": functions._of_one("cosh", lambda a, x, f: a.call("sinh", x), parity=1),
-        "sinh": functions._of_one("sinh", lambda a, x, f: a.call("cosh", x), parity=-1),
-    }
-    for name, entry in entries.items():
+    for name, slope, parity in (("cosh", "sinh", 1), ("sinh", "cosh", -1)):
+        entry = functions._of_one(name, lambda a, x, f, to=slope: a.call(to, x), parity=parity)
         monkeypatch.setitem(functions.FUNCTIONS, name, entry)
     system = vp.load_system(
         'state = ["q", "p"]\nhamiltonian = "p**2/2 + cosh(q)"\n'

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from vpintegrator.data import load_recipe
-from vpintegrator.dynamics import InitialConditions, load_system, solve
+from vpintegrator.dynamics import InitialConditions, load_system
 from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import MAXIMUM_SIZE
@@ -45,9 +44,7 @@ def test_formulas_that_look_bad_and_are_not(expression):
     ("text", "message"),
     [
         (field("sum(x for i in range(1000000000))"), "column 1: .*more than 300000"),
-        (field("sum(sqrt(i + 2) for i in range(100000))*x"), "more than 300000"),
         (field("9**999*9**999"), "column 1: this constant is too large"),
-        (field("9" * 15_000), "column 15001: '9999.* is not a valid expression"),
         (field("tan(pi/2)"), "column 1: this constant is too large, or no real number"),
         ("state = {q = 4096, p = 4096}\nhamiltonian = 'q[0]'", "more than 4096 components"),
         ("x = 1\n" * 200_000, f"more than the {MAXIMUM_SIZE} of a description"),
@@ -62,11 +59,6 @@ def test_files_that_are_refused(text, message):
     with pytest.raises(InputError, match=message) as caught:
         load_system(text + "\n")
     assert len(str(caught.value)) < 2000 and str(caught.value).isprintable()
-
-
-def test_a_recipe_is_read_with_the_same_limits():
-    with pytest.raises(InputError, match="a key has more than 16 dots"):
-        load_recipe(".".join("a" * 50_000) + " = 1\n")
 
 
 def test_a_description_has_lines():
@@ -97,16 +89,3 @@ BODY = load_system("rigid-body")
 def test_initial_conditions_that_are_refused(table):
     with pytest.raises(InputError, match=r"\[initial_conditions\]"):
         InitialConditions(BODY, table, "test")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("initial", np.ones((2, 3)) * 1j, "array of numbers"),
-        ("times", [0, np.nan], "must be finite and increase"),
-        ("atol", np.inf, "limit of double precision"),
-    ],
-)
-def test_solve_is_told_what_it_cannot_do(name, value, message):
-    with pytest.raises(InputError, match=message):
-        solve(BODY, **{"initial": np.ones((2, 3)), "times": [0.0, 1.0], name: value})

@@ -224,12 +224,10 @@ def test_what_does_not_come_back_is_told(henon_heiles):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("q[0] = 0", "x = 0"), "expected a component and its value"),
         (("q[0] = 0", "p[0] = 0"), r"p\[0\] is a momentum"),
         (("energy = 2.0", ""), "of a Hamiltonian flow have an energy"),
         (("energy = 2.0", "energy = 2.0\ncrossings = 0"), "crossings are a whole number"),
         (("p[0]**2 + q", "p[0]**4 + q"), "quadratic in it"),
-        (("w = 0.3", "w = 0.3, energy = 1"), "that of the return map"),
     ],
 )
 def test_what_makes_no_map_is_refused(change, message):

@@ -63,9 +63,12 @@ def test_a_solution_that_ends_is_reported():
     [
         ({"initial": np.zeros((2, 4))}, r"shape \(trajectory, 3\)"),
         ({"initial": np.full((2, 3), np.nan)}, "are finite"),
-        ({"times": np.array([0.0, 1.0, 1.0])}, "increase"),
+        ({"initial": np.ones((2, 3)) * 1j}, "array of numbers"),
+        ({"times": np.array([0.0, 1.0, 1.0])}, "must be finite and increase"),
+        ({"times": [0, np.nan]}, "must be finite and increase"),
         ({"method": "DOP583"}, "did you mean 'DOP853'"),
         ({"rtol": 1e-15}, "limit of double precision"),
+        ({"atol": np.inf}, "limit of double precision"),
     ],
 )
 def test_mistakes(arguments, message):

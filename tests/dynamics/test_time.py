@@ -117,17 +117,15 @@ def test_initial_times():
 @pytest.mark.parametrize(
     "table",
     [
-        'distribution = "normal"\nstd = [1, 2]',
-        'distribution = "energy-shell"\nenergy = [0.1, 0.2]\nlow = -1\nhigh = 1\n'
-        'invariant = "amplitude"',
-        'distribution = "curves"\nparameter = "a"\nstart = 0\nstop = 10\nstep = 0.1\n'
-        'curves = [["cos(a)", "sin(a)"]]',
-        'distribution = "formula"\nrandom = { u = [0, 1] }\nstate = { q = "u", p = "-u" }',
+        '"normal", std = [1, 2]',
+        '"energy-shell", energy = [0.1, 0.2], low = -1, high = 1, invariant = "amplitude"',
+        '"curves", parameter = "a", start = 0, stop = 10, step = 0.1, curves = [["cos(a)", "a"]]',
+        '"formula", random = { u = [0, 1] }, state = { q = "u", p = "-u" }',
     ],
 )
 def test_every_distribution_has_times(table):
     text = OSCILLATOR.split("[initial_conditions]")[0]
-    z = draw(f"{text}[initial_conditions]\n{table}", 50)
+    z = draw(f"initial_conditions = {{ distribution = {table} }}{text}", 50)
     assert z.shape == (50, 3) and np.ptp(z[:, 2]) > 2
     assert (z[:, 2] >= 0).all() and (z[:, 2] <= np.pi).all()
     if "energy-shell" in table:
