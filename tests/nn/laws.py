@@ -79,6 +79,11 @@ def assert_close(actual, expected, tolerance=1e-10):
     torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
 
 
+def assert_near(actual, expected, tolerance=1e-12):
+    """Equal to rounding of the largest entry, or of one."""
+    assert_close(actual, expected, tolerance * (1 + float(expected.detach().abs().max())))
+
+
 SIGN_FLIPS = [
     torch.diag(torch.tensor(s)).tolist() for s in ([-1.0, 1, 1], [1, -1.0, 1], [1, 1, -1.0])
 ]

@@ -95,14 +95,6 @@ def test_no_function_that_symmetries_allow_is_missing(generators):
     assert layer.coefficients.numel() == count
 
 
-@given(st.integers(0, 10**6))
-def test_angles_are_wrapped(seed):
-    torch.manual_seed(seed)
-    layer = randomise(nn.BasisCoupling(3, 3, periodic=[0]), 0.3, seed)
-    z, turn = sample(3, seed=seed), torch.tensor([2 * torch.pi, 0, 0], dtype=torch.float64)
-    assert_close(layer(z + turn), layer(z) + turn, 1e-12)
-
-
 def assert_laws(model, Z):
     """Volume, the inverse, every reversing symmetry of windows and their products."""
     assert determinant_error(model, Z[0]) <= 1e-12
@@ -158,18 +150,10 @@ SYSTEMS = ["toda", "coupled-oscillators", "double-pendulum", "three-body", "char
 def test_models_of_the_functions_of_a_system_keep_its_laws(name, seed):
     """Whatever mean and spread the states have, every symmetry of the system is exact."""
     system = vp.load_system(name, **({"n": 3} if name == "toda" else {}))
-    made = reversible(
-        "vpff",
-        seed,
-        0.3,
-        dim=system.dim,
-        depth=1,
-        degree=2,
-        expressions=system.functions,
-        periodic=system.periods,
-        split="halves" if system.is_hamiltonian else "coordinates",
-        reversing_symmetries=system.reversing_symmetries,
-    )
+    options = {"dim": system.dim, "depth": 1, "degree": 2, "expressions": system.functions}
+    options |= {"reversing_symmetries": system.reversing_symmetries, "periodic": system.periods}
+    options["split"] = "halves" if system.is_hamiltonian else "coordinates"
+    made = reversible("vpff", seed, 0.3, **options)
     Z = torch.from_numpy(system.sample_initial(4, np.random.default_rng(seed))).unsqueeze(1)
     made.set_normalisation(Z.mean((0, 1)), Z.std((0, 1)) + 0.5)
     assert_laws(made, Z)
@@ -177,14 +161,12 @@ def test_models_of_the_functions_of_a_system_keep_its_laws(name, seed):
 
 def test_functions_that_a_block_cannot_use_are_left_out():
     texts = ["exp(z[0])", "tanh(z[1])", "z[0]*cos(z[1])", "sin(z[3])"]
-    layer = nn.BasisCoupling(4, 2, expressions=texts, split=[[0, 1], [2, 3]])
-    assert [own.formulas.texts for own in layer.formulas.values()] == [texts[3:], texts[:3]]
     flip = torch.diag(torch.tensor([1.0, -1, -1, -1]))
-    layer = nn.BasisCoupling(4, 2, expressions=texts, split=[[0, 1], [2, 3]], symmetries=[flip])
-    assert [own.formulas.texts for own in layer.formulas.values()] == [texts[3:], texts[:3]]
-    assert layer.formulas["0"].shift.tolist() == [0]  # that of an odd function
-    layer = nn.BasisCoupling(4, 2, expressions=texts, split=[[0, 1], [2, 3]], symmetries=[-flip])
-    assert [own.formulas.texts for own in layer.formulas.values()] == [texts[3:], texts[1:3]]
+    for symmetries, second in (((), texts[:3]), ([-flip], texts[1:3]), ([flip], texts[:3])):
+        options = {"split": [[0, 1], [2, 3]], "symmetries": symmetries}
+        layer = nn.BasisCoupling(4, 2, expressions=texts, **options)
+        assert [own.formulas.texts for own in layer.formulas.values()] == [texts[3:], second]
+    assert layer.formulas["0"].shift.tolist() == [0]  # of an odd function
 
 
 def test_a_function_of_the_system_makes_its_flow_exact():
@@ -209,17 +191,13 @@ def test_a_function_of_the_system_makes_its_flow_exact():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"degree": 0}, "degree = 0 must be a whole number, at least 1"),
         ({"dim": 12, "degree": 12}, "more than 2,000 terms"),
         ({"symmetries": [[[0.6, -0.8], [0.8, 0.6]]]}, "generate a group of more than"),
         (
             {"dim": 4, "symmetries": [EXCHANGE], "split": "halves", "periodic": [0]},
             "exchange angles with components that are none",
         ),
-        ({"expressions": "exp(z[0])"}, "must be a list of texts"),
-        ({"expressions": ["exp(z[2])"]}, r"expressions\[0\], column 7: index 2 of 'z' is outside"),
         ({"expressions": ["__import__('os')"]}, r"expressions\[0\], column 1: unknown function"),
-        ({"expressions": ["exp(2)"]}, r"expressions\[0\] must be a function of z\[0\]"),
         ({"expressions": ["exp(z[0]*z[1])"]}, "depends on components of every block"),
         ({"expressions": ["sin(z[0])", "sin(-z[0])"]}, "the same function, but for the sign"),
         ({"parameters": 1, "vanishing": [1]}, r"parameters, of which there are 1, not \[1\]"),
@@ -232,8 +210,7 @@ def test_what_cannot_be(options, message):
 
 def test_cyclic_and_conserved_components():
     layer = nn.BasisCoupling(3, 3, cyclic=[0], sweep=[0, 1])
-    with torch.no_grad():
-        layer.coefficients.normal_()
+    randomise(layer, 1.0, 1)
     z = torch.rand(5, 3, dtype=torch.float64)
     moved = z + torch.tensor([0.7, 0.0, 0.0])
     torch.testing.assert_close(layer(moved) - layer(z), moved - z)
@@ -244,14 +221,6 @@ def test_cyclic_and_conserved_components():
 FLIP_RATE = torch.diag(torch.tensor([1.0, 1, 1, -1, -1])).tolist()
 
 
-def test_one_rate_is_enough_for_motion():
-    layer = nn.BasisCoupling(3, 3, periodic=[1], sweep=[0, 1, 2, 1], parameters=2, vanishing=[0, 1])
-    randomise(layer, 0.3, 1)
-    z = sample(7, 3)
-    assert torch.equal(layer(z, torch.zeros(2)), z)
-    assert (layer(z, torch.tensor([0.0, 0.1])) - z).abs().max() > 0
-
-
 def test_functions_of_rates_have_the_parity_of_their_degree():
     x = torch.linspace(-4, 4, 17, dtype=torch.float64)
     one, *others = VANISHING.jet(x, 6)[0]
@@ -260,11 +229,13 @@ def test_functions_of_rates_have_the_parity_of_their_degree():
         assert_close(value, x / RADIUS * POLYNOMIALS.jet(x, 6)[0][n - 1], 1e-11)
         assert_close(value.flip(0), (-1) ** n * value, 1e-11)
         assert VANISHING.is_odd(n) == bool(n % 2)
+    options = {"parameters": 2, "vanishing": [0, 1]}
+    layer, z = nn.BasisCoupling(3, 3, sweep=[0, 1, 2, 1], periodic=[1], **options), sample(7, 3)
+    randomise(layer, 0.3, 1)
+    assert (layer(z, torch.tensor([0.0, 0.1])) - z).abs().max() > 0  # one rate is enough
     # with the reversing symmetry of rates the products of two rates with anything even are left
     flips = [FLIP_RATE, (-torch.eye(5)).tolist()]
-    layer = nn.BasisCoupling(
-        3, 4, parameters=2, vanishing=[0, 1], symmetries=symmetry_group(flips, 5)
-    )
+    layer = nn.BasisCoupling(3, 4, symmetries=symmetry_group(flips, 5), **options)
     chosen = layer.terms[0].chosen
     assert bool((chosen[:, 2:].sum(1) > 0).all())
     assert {tuple(e) for e in (chosen[:, :2].sum(1, keepdim=True) % 2).tolist()} == {(1,)}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.nn.laws import SIGN_FLIPS, assert_close, determinant_error, randomise, sample
 from vpintegrator import nn
 from vpintegrator.errors import InputError
-from vpintegrator.nn.split import as_blocks
+from vpintegrator.nn.split import as_blocks, parse_split
 
 
 def dense(inputs, outputs):
@@ -79,12 +79,8 @@ def test_symmetries(name, system):
     group = nn.symmetry_group(rhos, dim)
     assert len(group) == (4 if system == "flips" else 2)
     make = EQUIVARIANT[name]
-    if (name, system) == ("skew attention", "flips"):
-        with pytest.raises(InputError, match="CoupledAttention"):
-            make(split, dim, 3, symmetries=group)
-        return
-    if (name, system) == ("triangular", "hamiltonian"):
-        with pytest.raises(InputError, match="diagonal"):
+    if (name, system) in (("skew attention", "flips"), ("triangular", "hamiltonian")):
+        with pytest.raises(InputError, match=r"CoupledAttention|diagonal"):
             make(split, dim, 3, symmetries=group)
         return
     layer = randomise(make(split, dim, 3, symmetries=group), 1.0, 3)
@@ -117,3 +113,16 @@ def test_reversible_needs_an_inverse_and_an_involution():
         nn.Reversible(nn.VolumePreservingAttention(3, "arbitrary"), SIGN_FLIPS[0])
     with pytest.raises(InputError, match="its own inverse"):
         nn.Reversible(nn.AdditiveCoupling(2), [[0.0, -1.0], [1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("coordinates", [[0], [1], [2], [3]]),
+        ("halves", [[0, 1], [2, 3]]),
+        ("0,1|2|3", [[0, 1], [2], [3]]),
+        (" 3, 0 | 1-2 ", [[3, 0], [1, 2]]),
+    ],
+)
+def test_blocks_written_as_text(text, blocks):
+    assert as_blocks(parse_split(text), 4) == blocks

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import itertools
 import pickle
 from unittest import mock
 
@@ -188,12 +189,8 @@ def construction(kind):
 
 
 def is_of_layers(arguments):
-    return any(
-        is_of_layers(value)
-        if isinstance(value, list | tuple)
-        else isinstance(value, torch.nn.Module)
-        for value in arguments
-    )
+    parts = [value if isinstance(value, list | tuple) else [value] for value in arguments]
+    return any(isinstance(part, torch.nn.Module) for part in itertools.chain(*parts))
 
 
 @pytest.mark.parametrize("kind", sorted(MODULES, key=str), ids=lambda kind: kind.__name__)

@@ -1,6 +1,5 @@
 """Learned splittings: the methods they begin as, structure, order, units."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -98,12 +97,3 @@ def test_units_change_nothing():
     shift, scale = sample(4, seed=3), sample(4, seed=4).abs() + 0.5
     made.set_units(shift, scale)
     assert_close(made((z - shift) / scale) * scale + shift, expected, 1e-13)
-
-
-def test_weights_add_up_to_one():
-    made = randomise(layer("three parts", 4), 0.5, 3)
-    weights = made.normalised_weights()
-    for part in range(3):
-        own = [w for w, k in zip(weights, made.sequence, strict=True) if k == part]
-        assert np.isclose(sum(own).item(), 1.0, atol=1e-15)
-    assert made.sequence == made.sequence[::-1]

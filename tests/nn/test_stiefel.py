@@ -27,9 +27,8 @@ def test_orthonormal_after_training(optimizer, heads):
     assert loss().item() < first
     assert (layer.scores.query.weight - before).abs().max() > 1e-3
     for part in (layer.scores.query, layer.scores.key, layer.value):
-        weight = part.weight
-        assert weight.shape == (heads, 6 // heads, 6)
-        assert nn.orthonormality_error(weight) < 1e-12
+        assert part.weight.shape == (heads, 6 // heads, 6)
+        assert nn.orthonormality_error(part.weight) < 1e-12
 
 
 def test_assignment():

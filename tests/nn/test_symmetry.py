@@ -12,6 +12,8 @@ from vpintegrator.nn import generated_group, symmetry_group
 from vpintegrator.nn.scores import BilinearScores
 from vpintegrator.nn.symmetry import invariant_entries
 
+C, S = math.cos(2 * math.pi / 3), math.sin(2 * math.pi / 3)
+
 
 def test_rigid_body_group():
     group = symmetry_group(np.array(SIGN_FLIPS), 3)
@@ -22,10 +24,9 @@ def test_rigid_body_group():
 
 def test_non_commuting_reflections():
     """Two mirrors at 60 degrees generate the rotations of a triangle."""
-    c, s = math.cos(2 * math.pi / 3), math.sin(2 * math.pi / 3)
-    group = symmetry_group([[[1, 0], [0, -1]], [[c, s], [s, -c]]], 2)
+    group = symmetry_group([[[1, 0], [0, -1]], [[C, S], [S, -C]]], 2)
     assert len(group) == 3
-    assert len(generated_group([[[1, 0], [0, -1]], [[c, s], [s, -c]]], 2)) == 6
+    assert len(generated_group([[[1, 0], [0, -1]], [[C, S], [S, -C]]], 2)) == 6
 
 
 @given(st.sampled_from(["skew", "arbitrary"]), st.lists(st.permutations(range(4)), max_size=2))
@@ -44,6 +45,5 @@ def test_invariant_weights(kind, permutations):
 
 @pytest.mark.parametrize("kind", ["skew", "arbitrary"])
 def test_weights_respect_signed_permutations_alone(kind):
-    c, s = math.cos(2 * math.pi / 3), math.sin(2 * math.pi / 3)
     with pytest.raises(InputError, match="sign flips and permutations"):
-        BilinearScores(2, kind, symmetries=generated_group([[[c, -s], [s, c]]], 2))
+        BilinearScores(2, kind, symmetries=generated_group([[[C, -S], [S, C]]], 2))
