@@ -72,10 +72,8 @@ def test_hamiltonian_systems_stay_so():
 
 
 @pytest.mark.parametrize(
-    "names",
-    [["step", "I9"], ["step", "step"], [], ["I1"]],
-    ids=["unknown", "twice", "none", "no step"],
+    ("names", "step"), [(["step", "I9"], None), (["step"] * 2, None), ([], 0.1), (["I1"], None)]
 )
-def test_what_cannot_vary_is_said(names):
+def test_what_cannot_vary_is_said(names, step):
     with pytest.raises(InputError):
-        Family(vp.load_system("rigid-body"), names)
+        Family(vp.load_system("rigid-body"), names, step)
