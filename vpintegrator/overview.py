@@ -450,11 +450,11 @@ def report_text(report: Report, width: int | None = None, *, notes: bool = False
 
     from vpintegrator.plotting.tables import terminal_table
 
+    *parts, sentences = terminal_table(report, width).renderables
     console = Console(file=io.StringIO(), width=width or 100_000, highlight=False)
     with console.capture() as captured:
-        console.print(terminal_table(report, width))
-    lines = [line.rstrip() for line in captured.get().rstrip("\n").split("\n")]
-    return "\n".join(lines if notes else lines[:-1])
+        console.print(*parts, *[sentences] * notes)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def report_facts(report: Report) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from vpintegrator.cli.command import COMMANDS
 SECTION = "--section 'q[0] = 0' --count 9 --steps 2"
 MISTAKES = {
     "vp-gen": "name a system",
+    "vp-gen --from lab.csv": "has no option --from; type vp-import FILE",
+    "vp-gen --list": "type vp-show systems",
     "vp-gen rigid-bdy": "did you mean 'rigid-body'",
     "vp-gen rigid-body -p I1": "NAME=VALUE",
     "vp-gen rigid-body -p I9=1": "no parameter 'I9'",

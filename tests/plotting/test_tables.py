@@ -8,6 +8,7 @@ import numpy as np
 from rich.console import Console
 
 import vpintegrator as vp
+from vpintegrator.overview import report_text
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.rollout import Volume
 
@@ -134,3 +135,10 @@ def test_markdown_and_latex(body):
     assert latex.count(r"\\") == 5
     columns = {line.count("&") for line in latex.splitlines() if line.endswith(r"\\")}
     assert len(columns) == 1
+
+
+def test_sentences_are_printed_where_they_are_asked_for(body):
+    for width in (80, None):
+        table, whole = report_text(body, width), report_text(body, width, notes=True)
+        assert whole.startswith(table) and "RMSE is that" in whole.replace("\n", " ")
+        assert len(table.splitlines()) == len(body.runs) + 3 + (width == 80)

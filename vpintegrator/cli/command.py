@@ -34,6 +34,8 @@ COMMANDS = {
     "vp-plot": ("plot", ("draw",)),
     "vp-export": ("export", ("export",)),
 }
+# what users look for in another command
+_ELSEWHERE = {"--from": "vp-import FILE", "--list": "vp-show systems", "--show": "vp-show SYSTEM"}
 _KEY = "vpintegrator.output"
 _OUT_OF_MEMORY = "take fewer windows (--batch) or trajectories at once, or --device cpu"
 
@@ -129,6 +131,8 @@ def _one_line_a_reason() -> Callable[..., None]:
 def _unknown(name: str, command: click.Command, option: str) -> str:
     """Return the sentence about an option that a command does not have."""
     start = f"{name} has no option {option}"
+    if option in _ELSEWHERE:
+        return f"{start}; type {_ELSEWHERE[option]}"
     for other, (module, _) in COMMANDS.items():
         if option in flags_of(importlib.import_module(f"vpintegrator.cli.{module}").main):
             return f"{start}; it is an option of {other}"

@@ -193,6 +193,20 @@ class Map(ABC):
         return FunctionMap(function, step, dim, window, structure or Structure(), name)
 
 
+def first_windows(map: Map, initial: Any) -> Any:
+    """Return an array or a tensor as first windows (trajectory, window, dim) of a map.
+
+    States (trajectory, dim) are those of a map of single states.
+    """
+    windows = initial[:, None] if map.window == 1 and initial.ndim == 2 else initial
+    if windows.ndim != 3 or windows.shape[1:] != (map.window, map.dim) or not len(windows):
+        raise InputError(
+            f"initial has shape {tuple(initial.shape)}, but {map.name} starts from windows of "
+            f"shape (trajectory, {map.window}, {map.dim})"
+        )
+    return windows
+
+
 def optional(parameters: Any) -> tuple[Any, ...]:
     """Return the argument ``parameters`` where there are some: most maps do not know it."""
     return () if parameters is None else (parameters,)

@@ -14,6 +14,7 @@ import torch
 
 from vpintegrator.arguments import real_array
 from vpintegrator.errors import InputError
+from vpintegrator.maps.map import first_windows
 from vpintegrator.runtime.threads import torch_threads
 
 Predict = Callable[[torch.Tensor, int], torch.Tensor]
@@ -177,15 +178,7 @@ def as_windows(model: Any, initial: Any) -> torch.Tensor:
     """Return first windows (trajectory, window, dim) with the dtype and device of the model."""
     if not isinstance(initial, torch.Tensor) or initial.is_complex():
         initial = torch.from_numpy(real_array("initial", initial, None))
-    windows = initial.detach().to(model.scale)
-    if model.window == 1 and windows.ndim == 2:
-        windows = windows[:, None]
-    if windows.ndim != 3 or windows.shape[1:] != (model.window, model.dim) or not len(windows):
-        raise InputError(
-            f"initial has shape {tuple(initial.shape)}, but the model {model.name} starts from "
-            f"windows of shape (trajectory, {model.window}, {model.dim})"
-        )
-    return windows
+    return first_windows(model, initial.detach().to(model.scale))
 
 
 def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.Tensor:

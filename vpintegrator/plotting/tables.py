@@ -19,7 +19,7 @@ from vpintegrator.plotting.text import escape, grouped, latex, markdown, orbits
 from vpintegrator.rich_display import duration
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Group
 
     from vpintegrator.rollout import Report, Run
     from vpintegrator.rollout.variables import Column
@@ -87,7 +87,7 @@ def rows(report: Any) -> list[dict[str, Any]]:
     return list(report.table())
 
 
-def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType:
+def terminal_table(report: Report, width: int | None = _WIDTH) -> Group:
     """Return a table for a terminal ``width`` characters wide, learned methods first, in bold.
 
     Without a width it has all columns. Numbers of a width that is too small for the columns that

@@ -13,6 +13,7 @@ from vpintegrator.arguments import real_array, whole_number
 from vpintegrator.compiled import machine_code
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
+from vpintegrator.maps.map import first_windows
 from vpintegrator.rollout.start import is_model, wrapped
 from vpintegrator.runtime.progress import step_bar
 
@@ -118,15 +119,7 @@ def _windows(map: Any, initial: Any) -> Any:
         from vpintegrator.models.iteration import as_windows
 
         return as_windows(map, initial)
-    windows = real_array("initial", initial, None)
-    if map.window == 1 and windows.ndim == 2:
-        windows = windows[:, None]
-    if windows.ndim != 3 or windows.shape[1:] != (map.window, map.dim) or not len(windows):
-        raise InputError(
-            f"initial has shape {np.shape(initial)}, but {map.name} starts from windows of shape "
-            f"(trajectory, {map.window}, {map.dim})"
-        )
-    return windows
+    return first_windows(map, real_array("initial", initial, None))
 
 
 def _with_parameters(map: Any, windows: Any, parameters: Any) -> tuple[Any, Any]:
