@@ -81,8 +81,8 @@ def main(
             torch.manual_seed(seed)
             model = make()
             file = output / f"{name.replace(' ', '-').lower()}-{seed}.safetensors"
-            options: dict[str, Any] = {"output": file, "overwrite": overwrite, "seed": seed}
-            history = vp.train(model, data, recipe="published", epochs=epochs, **options)
+            history = vp.train(model, data, recipe="published", epochs=epochs, seed=seed)
+            vp.save(model, file, overwrite)
             _check(history.stopped_by)
             models[name].append(model)
             curves.setdefault(name, history)

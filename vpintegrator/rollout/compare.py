@@ -33,6 +33,8 @@ from vpintegrator.rollout.start import (
 from vpintegrator.rollout.step_costs import step_table
 from vpintegrator.runtime.progress import step_bar
 
+_CHUNK_VALUES = 500_000  # numbers that are in memory at a time
+
 
 def compare(
     model: Models,
@@ -242,7 +244,7 @@ def roll_out(
     """
     ensemble = Ensemble(name, map, plan, first)
     measuring = [kind(ensemble) for kind in kinds]
-    chunk = int(np.clip(500_000 // plan.initial.size, 1, 4096))  # it stays in memory
+    chunk = int(np.clip(_CHUNK_VALUES // plan.initial.size, 1, 4096))
     chunk = min(chunk, max(plan.steps // 100, 1))
     done, ended = 0, np.zeros(len(first), dtype=bool)
     chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)
