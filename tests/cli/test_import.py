@@ -55,6 +55,11 @@ def test_measured_data_go_all_the_way(run, done, lab, tmp_path):
     assert refused(run(rollout, "lab-vpt.safetensors", "-o", "b.h5"), "is not found at")
 
 
+def test_columns_name_the_components_of_an_array(done, tmp_path):
+    np.save(tmp_path / "lab.npy", np.stack([np.cos(TIMES), -np.sin(TIMES)], -1)[None].repeat(3, 0))
+    assert "states         q, p" in done(main, "lab.npy", "--step", "0.1", "--columns", "q,p")
+
+
 def test_what_the_import_assumed_is_printed_and_kept(done, lab):
     output = done(main, lab, "--system", "harmonic-oscillator", "-p", "k=1", "-o", "a.h5")
     (note,) = re.findall(r"note +(one step of the equations misses.*)", output)

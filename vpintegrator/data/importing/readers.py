@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _TIMES, _STEPS, _RUNS = ("t", "time", "times"), ("step", "dt", "h"), ("run", "trajectory")
 _STATES = ("state", "states", "trajectory", "trajectories", "data", "z", "x")
-_SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": r"\s+", ".dat": r"\s+"}
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": r"\s+", ".dat": r"\s+"}
 
 
 @dataclass(frozen=True)
@@ -189,13 +189,13 @@ def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
             with open_any(path) as file:
                 yield _Source(where, _hdf5_arrays(file, where))
             return
-        if ending not in (".npz", ".npy", ".mat", *_SEPARATORS):
+        if ending not in (".npz", ".npy", ".mat", *SEPARATORS):
             raise InputError(
                 f"{path}: cannot tell what a file '{ending}' is; give .npz, .npy, .h5, .mat or .csv"
             )
         with reading(where, said="cannot be read, it may be damaged"):
-            if ending in _SEPARATORS:
-                source, columns = _read_table(path, _SEPARATORS[ending], columns), None
+            if ending in SEPARATORS:
+                source, columns = _read_table(path, SEPARATORS[ending], columns), None
             elif ending == ".mat":
                 from scipy.io import loadmat
 
