@@ -57,7 +57,7 @@ def main(
     """
     from vpintegrator.cli.own_code import is_reference, load_system
     from vpintegrator.data import import_dataset
-    from vpintegrator.data.importing.readers import SEPARATORS
+    from vpintegrator.data.importing.readers import SEPARATORS, ending_of
     from vpintegrator.overview import notes_of_import
 
     stem = Path(file.stem).stem if file.suffix.lower() == ".gz" else file.stem
@@ -69,7 +69,7 @@ def main(
     if pairs and after:
         raise InputError("pairs are two files, or one file with --pairs BEFORE,AFTER")
     paired: Any = True if after else cli.names(pairs)
-    is_table = file.name.lower().removesuffix(".gz").endswith(tuple(SEPARATORS))
+    is_table = ending_of(file) in SEPARATORS
     options["columns" if is_table and not paired else "components"] = named
     dataset = import_dataset(
         (file, after) if after else file,

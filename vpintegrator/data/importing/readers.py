@@ -177,14 +177,19 @@ def _paired_columns(table: _Source, before: str, after: str) -> tuple[str, str]:
     return ",".join(first), ",".join(name + after for name in names)
 
 
+def ending_of(path: Path) -> str:
+    """Return the ending of a file, or of the file that is packed in it."""
+    packed = path.suffix.lower() in (".gz", ".zip", ".bz2", ".xz")
+    return Path(path.stem if packed else path).suffix.lower()
+
+
 @contextmanager
 def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
     """Give the arrays of a source by name; those of an HDF5 file are not read yet."""
     where = "the arrays given"
     if isinstance(source, str | os.PathLike):
         where, path = str(source), check_input(source, "a file of arrays")
-        packed = path.suffix.lower() in (".gz", ".zip", ".bz2", ".xz")
-        ending = Path(path.stem if packed else path).suffix.lower()
+        ending = ending_of(path)
         if ending in (".h5", ".hdf5", ".nc") or (ending == ".mat" and h5py.is_hdf5(path)):
             with open_any(path) as file:
                 yield _Source(where, _hdf5_arrays(file, where))
