@@ -227,7 +227,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _show_method(name: str) -> Overview:
     from vpintegrator.maps import find_method
 
-    return Overview(_text(find_method(name).title, method_facts(name)), method_facts(name))
+    facts = method_facts(name)
+    return Overview(_text(find_method(name).title, facts), facts)
 
 
 def method_facts(name: str) -> dict[str, Any]:

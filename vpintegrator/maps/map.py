@@ -193,7 +193,7 @@ class Map(ABC):
         return FunctionMap(function, step, dim, window, structure or Structure(), name)
 
 
-def first_windows(map: Map, initial: Any) -> Any:
+def checked_windows(map: Map, initial: Any) -> Any:
     """Return an array or a tensor as first windows (trajectory, window, dim) of a map.
 
     States (trajectory, dim) are those of a map of single states.

@@ -14,7 +14,7 @@ import torch
 
 from vpintegrator.arguments import real_array
 from vpintegrator.errors import InputError
-from vpintegrator.maps.map import first_windows
+from vpintegrator.maps.map import checked_windows
 from vpintegrator.runtime.threads import torch_threads
 
 Predict = Callable[[torch.Tensor, int], torch.Tensor]
@@ -178,7 +178,7 @@ def as_windows(model: Any, initial: Any) -> torch.Tensor:
     """Return first windows (trajectory, window, dim) with the dtype and device of the model."""
     if not isinstance(initial, torch.Tensor) or initial.is_complex():
         initial = torch.from_numpy(real_array("initial", initial, None))
-    return first_windows(model, initial.detach().to(model.scale))
+    return checked_windows(model, initial.detach().to(model.scale))
 
 
 def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.Tensor:

@@ -120,11 +120,7 @@ def _check_same(
             k = (windows.new_tensor(middle or [0.5] * model.parameter_count),)
             own = k if model.parameter_count else ()
             images, others = (_images(each, windows, *own) for each in (model, again))
-        wrong = [
-            name
-            for name, image in images.items()
-            if name not in others or not torch.equal(image, others[name])
-        ]
+        wrong = [n for n, x in images.items() if n not in others or not torch.equal(x, others[n])]
         if not wrong and images.keys() == others.keys():
             return
         # without another result the first layer that raised an error

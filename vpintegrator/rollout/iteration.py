@@ -13,7 +13,7 @@ from vpintegrator.arguments import real_array, whole_number
 from vpintegrator.compiled import machine_code
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.maps.map import first_windows
+from vpintegrator.maps.map import checked_windows
 from vpintegrator.rollout.start import is_model, wrapped
 from vpintegrator.runtime.progress import step_bar
 
@@ -119,7 +119,7 @@ def _windows(map: Any, initial: Any) -> Any:
         from vpintegrator.models.iteration import as_windows
 
         return as_windows(map, initial)
-    return first_windows(map, real_array("initial", initial, None))
+    return checked_windows(map, real_array("initial", initial, None))
 
 
 def _with_parameters(map: Any, windows: Any, parameters: Any) -> tuple[Any, Any]:

@@ -19,7 +19,6 @@ from vpintegrator.rollout.report import Report, Run
 from vpintegrator.rollout.variables import TRAJECTORY, Column, Measurement, Variable
 
 TURN = 2 * np.pi
-ENOUGH = 10_000  # steps that mistake less than a twentieth of tori and of chaos at K = 0.5
 _ITERATIONS = 50
 _TOLERANCE = 1e-12  # of a fixed point, relative to the size of the state
 _STARTS = 16  # states from which an elliptic point is looked for
