@@ -1,9 +1,14 @@
 """What stands beside the package agrees with it."""
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
+import pytest
 import yaml
 
 import vpintegrator as vp
@@ -51,3 +56,45 @@ def test_the_public_checks_call_the_scripts_and_know_the_pythons():
         if re.search(r":: 3\.\d+$", line)
     ]
     assert jobs["test"]["strategy"]["matrix"]["python"] == known
+
+
+def source_files(folder):
+    """Files of the package that git knows, and new ones, by their names in a wheel."""
+    places = {"vpintegrator": "vpintegrator", "systems": "vpintegrator/systems"}
+    places["datasets"] = "vpintegrator/datasets"
+    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *places]
+    listed = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=True).stdout
+    for name in listed.splitlines():
+        if (folder / name).is_file():
+            top, _, rest = name.partition("/")
+            yield name, f"{places[top]}/{rest}"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of all that setuptools reads, in which it may write."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("the files of the package are those that git knows")
+    folder = tmp_path_factory.mktemp("copy")
+    names = [name for name, _ in source_files(ROOT)]
+    for name in (*names, "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def wheel_files(folder, place):
+    """Names in the wheel that is built of a folder, without its metadata."""
+    code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    build = [sys.executable, "-c", code, str(place)]
+    subprocess.run(build, cwd=folder, capture_output=True, check=True)
+    (wheel,) = place.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def test_a_wheel_has_every_file_of_the_package(copy, tmp_path):
+    """Styles, headers, systems and recipes too; an editable install finds them in any case."""
+    expected = {installed for _, installed in source_files(ROOT)}
+    assert any(name.endswith(".mplstyle") for name in expected)
+    assert wheel_files(copy, tmp_path) == expected
