@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from .prose import sentences, words
 
@@ -97,3 +98,35 @@ def test_links_lead_to_pages_and_headings(path):
             goal = path.parent / target if target else path
             assert goal.exists(), target
             assert not anchor or anchor in anchors(goal), f"{target}#{anchor}"
+
+
+MARKDOWN = MarkdownIt("commonmark").enable("table")
+
+
+def lost_rows(text):
+    """Lines of a page that are meant as rows of a table and are none, or have too many cells."""
+    lines = text.splitlines()
+    lost, inside = [], set()
+    for token in MARKDOWN.parse(text):
+        if token.type in ("table_open", "fence", "code_block") and token.map:
+            first, last = token.map
+            inside |= {*range(first, last)}
+            if token.type == "table_open":
+                counts = [len(re.findall(r"(?<!\\)\|", line.strip())) for line in lines[first:last]]
+                lost += [lines[first + k] for k, n in enumerate(counts) if n != counts[0]]
+    return lost + [line for k, line in enumerate(lines) if "|--" in line and k not in inside]
+
+
+@pytest.mark.parametrize(
+    "path", [*ROOT.glob("*.md"), *SITE], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_tables_are_rendered(path):
+    assert lost_rows(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_delimiter_row_behind_a_space_is_noticed():
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    assert lost_rows(table) == []
+    for wrong in (table.replace("|---|---|", " | |---|---|"), table.replace("|---|---|", "|---|")):
+        assert lost_rows(wrong)
+    assert lost_rows(table.replace("2", "2 | 3")) == ["| 1 | 2 | 3 |"]

@@ -1,6 +1,7 @@
 """Commands and Python of the README and of the documents."""
 
 import importlib
+import math
 import re
 import shlex
 from pathlib import Path
@@ -39,6 +40,20 @@ def test_the_system_of_ones_own(tmp_path):
     system = vp.load_system(path)
     assert system.is_hamiltonian
     assert system.vector_field([0.5, 0.0]).tolist() == [0.0, 0.5 - 0.5**3]
+
+
+def test_sums_of_a_system_file(tmp_path):
+    """The chain of the page, against a plain loop."""
+    page = (ROOT / "docs" / "reference" / "system-files.md").read_text(encoding="utf-8")
+    path = tmp_path / "chain.toml"
+    path.write_text(block("toml", page[page.index("## Arrays and sums") :]))
+    chain = vp.load_system(path)
+    q, p, m = [0.3, -0.2, 0.5], [0.1, 0.4, -0.6], [1.0, 2.0, 1.0]
+    kinetic = sum(p[i] ** 2 / (2 * m[i]) for i in range(3))
+    potential = -sum(math.cos(x) for x in q) + 0.5 * sum((q[i + 1] - q[i]) ** 2 / 2 for i in (0, 1))
+    energy = chain.invariants["energy"]([*q, *p])
+    assert energy == pytest.approx(kinetic + potential, rel=1e-14)
+    assert chain.dim == 6 and chain.with_parameters({"n": 2, "m": [1.0, 1.0]}).dim == 4
 
 
 def test_the_table_has_every_command():
