@@ -87,6 +87,7 @@ def test_the_published_recipe_is_that_of_python(done, body):
     [
         (["--window", "2", "--set", "prediction_window=1", "--depth", "1"], {"depth": 1}),
         (["--window", "2", "--set", "time_mixing=true"], {"time_mixing": True}),
+        (["--model", "vpt", "--heads", "1", "--depth", "1"], {"heads": 1}),
         (["--model", "transformer", "--set", "stiefel=false"], {"stiefel": False}),
         (["--model", "transformer", "--set", "attention_scale=none"], {}),
         (["--model", "vpff", "--set", "split=0,1|2"], {"split": [[0, 1], [2]]}),

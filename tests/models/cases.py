@@ -46,6 +46,15 @@ VOLUME = {  # of any number of components
     "vpff, to and fro": ("vpff", {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}),
     "vpff, triangular": ("vpff", {"feed_forward": "triangular"}),
 }
+# of a number of components that their heads divide
+HEADS = {
+    "vpt, heads": ("vpt", {"heads": 2}),
+    "vpt, unequal heads": ("vpt", {"dim": 5, "heads": [3, 2], "attention_scale": 0.7}),
+    "vpt, heads and a symmetry": (
+        "vpt",
+        {"heads": 2, "reversing_symmetries": [MOMENTA, diagonal(1, -1, -1, 1)]},
+    ),
+}
 SYMPLECTIC = {
     "G-SympNet": ("spff", {}),
     "LA-SympNet": ("spff", {"layer": "linear-activation"}),
@@ -91,7 +100,7 @@ REVERSIBLE = {
     for which, symmetries in SYMMETRIES.items()
 }
 DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
-CASES = DEFAULTS | VOLUME | SYMPLECTIC | FAMILIES | TRANSFORMERS
+CASES = DEFAULTS | VOLUME | HEADS | SYMPLECTIC | FAMILIES | TRANSFORMERS
 CASES["explicit time"] = ("spff", POLYNOMIAL | {"dim": 5, "explicit_time": True})
 
 

@@ -39,7 +39,8 @@ def windows(model, seed=0, scale=0.5, count=()):
 
 
 @pytest.mark.parametrize(
-    "case", cases.VOLUME | cases.REVERSIBLE | cases.SYMPLECTIC | cases.FAMILIES
+    "case",
+    cases.VOLUME | cases.HEADS | cases.REVERSIBLE | cases.SYMPLECTIC | cases.FAMILIES,
 )
 @settings(max_examples=10)
 @given(
@@ -122,7 +123,7 @@ def test_files_and_copies(case, dtype, tmp_path):
 @pytest.mark.parametrize(
     "case",
     [
-        *(cases.DEFAULTS | cases.TRANSFORMERS),
+        *(cases.DEFAULTS | cases.HEADS | cases.TRANSFORMERS),
         *("LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles"),
         *("exact terms", "explicit time"),
     ],
@@ -170,6 +171,16 @@ def test_the_attention_that_survives():
     with pytest.raises(InputError, match='use "coupled"'):
         VPT(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS)
     VPT(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS[:2])
+
+
+def test_one_head_is_the_attention_of_all_components():
+    torch.manual_seed(3)
+    plain = VPT(dim=4)
+    torch.manual_seed(3)
+    X = sample(5, 3, 4)
+    assert torch.equal(VPT(dim=4, heads=1)(X), plain(X))
+    several = VPT(dim=4, heads=2)
+    assert any(name.endswith("frame.entries") for name, _ in several.named_parameters())
 
 
 @pytest.mark.parametrize("flips", [SIGN_FLIPS, SIGN_FLIPS[:2], SIGN_FLIPS[1:], SIGN_FLIPS[:1]])
@@ -233,6 +244,9 @@ def test_normalisation_respects_symmetries_and_the_form():
         (VPT, {"dim": 1}, "dim"),
         (VPT, {"prediction_window": 5}, "prediction_window = 5"),
         (VPMT, {"heads": 3}, "dim = 4 .* heads = 3"),
+        (VPT, {"heads": 2}, "heads = 2: a head .* at least 2 components"),
+        (VPT, {"dim": 4, "heads": 2, "weighting": "coupled"}, "heads = 2 are for weighting = skew"),
+        (VPT, {"heads": [3], "reversing_symmetries": SIGN_FLIPS}, "are for weighting = skew"),
         (VPFF, {"split": "halves"}, "even number"),
         (VPFF, {"split": ["01", "2"]}, "list of lists of indices"),
         (VPFF, {"conserved": [0]}, r"last of 3 components, .*, not \[0\]"),

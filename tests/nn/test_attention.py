@@ -15,6 +15,10 @@ EXAMPLES = {
     "arbitrary attention": lambda d, T: nn.VolumePreservingAttention(d, "arbitrary"),
     "attention of own scores": lambda d, T: nn.Attention(Distances()),
     "coupled attention": lambda d, T: nn.CoupledAttention(d, T),
+    "rotations by heads": lambda d, T: nn.MultiHeadVolumePreservingAttention(d, max(1, d // 2)),
+    "rotations by unequal heads": lambda d, T: nn.MultiHeadVolumePreservingAttention(
+        d + 2, [d, 2], scale=0.7
+    ),
     "attention coupling": lambda d, T: nn.AttentionCoupling(d, T, width=4, heads=2),
     "symplectic attention": lambda d, T: nn.SymplecticAttention(d + d % 2),
     "symplectic composition": lambda d, T: nn.Composition(
@@ -102,6 +106,17 @@ def shifted(layer, Z):
     return blocks(Z, change)
 
 
+def rotated(layer, Z, widths, scale=1.0):
+    """Heads of so many rows of Y = Q Z, one above the other, and Q of a Cayley transform."""
+    n, one = len(Z), torch.eye(len(Z))
+    K = skew(layer.frame.entries, n)
+    Q = torch.linalg.solve(one + K, one - K)
+    Y = (Q @ Z).split(widths)
+    each = zip(Y, layer.scores, widths, strict=True)
+    turned = [y @ rotation(scale * y.mT @ skew(a.entries, n) @ y) for y, a, n in each]
+    return Q.mT @ torch.cat(turned)
+
+
 def symplectic(layer, Z):
     (q, Q), (p, P) = Z[:2], Z[2:]
     areas = torch.outer(q, p) - torch.outer(p, q), torch.outer(Q, P) - torch.outer(P, Q)
@@ -149,6 +164,14 @@ FORMULAS = {
     ),
     "coupled": (lambda: nn.CoupledAttention(3, 4), coupled),
     "coupling": (lambda: nn.AttentionCoupling(3, 4, width=4, heads=2), shifted),
+    "heads": (
+        lambda: nn.MultiHeadVolumePreservingAttention(4),
+        lambda a, Z: rotated(a, Z, [2, 2]),
+    ),
+    "heads of unequal widths": (
+        lambda: nn.MultiHeadVolumePreservingAttention(7, [2, 5], scale=0.3),
+        lambda a, Z: rotated(a, Z, [2, 5], 0.3),
+    ),
     "symplectic": (lambda: nn.SymplecticAttention(4), symplectic),
     "time mixing": (lambda: nn.TimeMixing(4), lambda a, Z: Z @ rotation(skew(a.entries, 4))),
     "pointwise": (lambda: nn.PointwiseFeedForward(3), pointwise),
@@ -166,7 +189,7 @@ def test_values_and_gradients(name):
     X = sample(4, getattr(layer, "dim", 3), seed=2).requires_grad_()
     inputs, weights = [X, *layer.parameters()], sample(*X.shape, seed=3)
     found, expected = layer(X), formula(layer, X.mT).mT
-    assert_close(found, expected, 1e-13)
+    assert_close(found, expected, 1e-14 * (1 + float(expected.detach().abs().max())))
     gradients = (torch.autograd.grad((weights * Y).sum(), inputs) for Y in (found, expected))
     for own, other in zip(*gradients, strict=True):
         assert_close(own, other, 1e-12)
@@ -273,3 +296,55 @@ def test_arbitrary_weighting_does_not_preserve_volume():
     with pytest.raises(InputError, match="no explicit inverse"):
         layer.inverse(sample(3, 3))
     assert not nn.Composition(layer, nn.AdditiveCoupling(3)).volume_preserving
+
+
+@pytest.mark.parametrize(
+    ("dim", "heads", "widths"),
+    [(4, 2, [2, 2]), (5, 2, [3, 2]), (7, 3, [3, 2, 2]), (2, 1, [2]), (6, (4, 2), [4, 2])],
+)
+def test_heads_divide_the_components(dim, heads, widths):
+    """The frame is the identity at first, and the layer is where all weights are zero."""
+    layer = nn.MultiHeadVolumePreservingAttention(dim, heads)
+    assert layer.widths == widths
+    assert sorted(i for own in layer.components for i in own) == list(range(dim))
+    assert_close(layer.orthogonal(), torch.eye(dim), 0)
+    X = sample(3, 5, dim)
+    weights = layer.attention_weights(X)
+    assert weights.shape == (3, len(widths), 5, 5)
+    for k, own in enumerate(layer.components):
+        assert_close(weights[:, k] @ X[..., own], layer(X)[..., own], 1e-14)
+    randomise(layer, 0.0, 0)
+    assert torch.equal(layer(X), X) and torch.equal(layer.inverse(X), X)
+
+
+@pytest.mark.parametrize(
+    ("dim", "heads", "message"),
+    [
+        (3, 2, "heads = 2: a head .* at least 2 components, .*; 3 components allow at most 1"),
+        (5, [4, 1], r"heads = \[4, 1\]: a head .* at most 2"),
+        (5, [2, 2], "hold 4 components together, but a state has 5"),
+        (4, 0, "heads = 0 must be a whole number"),
+        (4, [2.0, 2.0], "heads must be an integer"),
+        (1, 1, "dim = 1 must be a whole number, at least 2"),
+    ],
+)
+def test_heads_without_weights_are_refused(dim, heads, message):
+    with pytest.raises(InputError, match=message):
+        nn.MultiHeadVolumePreservingAttention(dim, heads)
+
+
+def test_heads_hold_components_that_symmetries_treat_alike():
+    """Each head then has a weighting that survives, and the layer commutes with the group."""
+    flips = torch.diag(torch.tensor([1.0, -1, 1, -1]))
+    layer = nn.MultiHeadVolumePreservingAttention(4, 2, symmetries=[flips])
+    assert layer.components == [[0, 2], [1, 3]]
+    randomise(layer, 0.8, 1)
+    X = sample(3, 5, 4)
+    assert_close(layer(X @ flips.mT), layer(X) @ flips.mT, 1e-13)
+    assert (layer.orthogonal() - torch.eye(4)).abs().max() > 0.1
+    turns = torch.block_diag(*[torch.tensor([[0.0, -1], [1, 0]])] * 2)
+    layer = randomise(nn.MultiHeadVolumePreservingAttention(4, 2, symmetries=[turns]), 0.8, 1)
+    assert_close(layer(X @ turns.mT), layer(X) @ turns.mT, 1e-13)
+    exchange = torch.eye(4)[[1, 0, 3, 2]]
+    with pytest.raises(InputError, match="no skew weighting"):
+        nn.MultiHeadVolumePreservingAttention(4, 2, symmetries=[exchange])

@@ -18,6 +18,7 @@ from vpintegrator.nn import (
     AttentionCoupling,
     Composition,
     CoupledAttention,
+    MultiHeadVolumePreservingAttention,
     TimeMixing,
     VolumePreservingAttention,
 )
@@ -62,6 +63,9 @@ class VolumePreservingTransformer(Model):
         The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
         "auto" is "skew", or "coupled" where several reversing symmetries leave no skew weighting
         but zero (the sign flips of the rigid body). The attribute ``weighting`` says which it is.
+    heads
+        Heads of the skew weighting, or a list of the components of each, at least 2; see
+        ``MultiHeadVolumePreservingAttention``. One by default, which rotates all components alike.
     attention_scale
         Factor of the correlations, for "skew" and "arbitrary"; 1 by default.
     time_mixing
@@ -100,7 +104,8 @@ class VolumePreservingTransformer(Model):
     ------
     InputError
         For sizes that do not fit, symmetries that mix blocks of the split, reversing symmetries
-        with the arbitrary weighting, or the skew weighting where they leave only zero.
+        with the arbitrary weighting, the skew weighting or a head where they leave only zero, or a
+        head of a single component.
 
     References
     ----------
@@ -130,6 +135,7 @@ class VolumePreservingTransformer(Model):
         degree: int = 6,
         expressions: Sequence[str] = (),
         weighting: Literal["auto", "skew", "coupled", "arbitrary"] = "auto",
+        heads: int | Sequence[int] = 1,
         attention_scale: float | None = None,
         time_mixing: bool = False,
         feed_forward: Literal["coupling", "triangular"] = "coupling",
@@ -150,6 +156,11 @@ class VolumePreservingTransformer(Model):
         whole("dim", dim, 2)
         whole("window", window, 2)
         chosen = _weighting(weighting, components)
+        if heads != 1 and chosen != "skew":
+            raise InputError(
+                f"heads = {heads} are for weighting = skew, not {chosen}; take heads = 1, or "
+                "fewer reversing_symmetries where they leave no skew weighting"
+            )
         shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
         own = Functions(functions, width, degree, expressions, activation, initial_scale)
         stack = (blocks, linear, upper_first) if feed_forward == "triangular" else None
@@ -157,6 +168,10 @@ class VolumePreservingTransformer(Model):
         for _ in range(whole("depth", depth)):
             if chosen == "coupled":
                 layers.append(CoupledAttention(dim, window, split=as_blocks(split, dim), **shared))
+            elif heads != 1:
+                layers.append(
+                    MultiHeadVolumePreservingAttention(dim, heads, scale=attention_scale, **shared)
+                )
             else:
                 layers.append(
                     VolumePreservingAttention(dim, chosen, scale=attention_scale, **shared)

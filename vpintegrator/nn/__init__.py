@@ -49,6 +49,9 @@ from vpintegrator.nn.gradient_coupling import GradientCoupling as GradientCoupli
 from vpintegrator.nn.gradient_coupling import HenonMap as HenonMap
 from vpintegrator.nn.gradient_coupling import NeuronPotential as NeuronPotential
 from vpintegrator.nn.gradient_coupling import QuadraticPotential as QuadraticPotential
+from vpintegrator.nn.multihead_rotations import (
+    MultiHeadVolumePreservingAttention as MultiHeadVolumePreservingAttention,
+)
 from vpintegrator.nn.scores import orthonormality_error as orthonormality_error
 from vpintegrator.nn.scores import stiefel as stiefel
 from vpintegrator.nn.shears import Rotated as Rotated
