@@ -46,13 +46,26 @@ VOLUME = {  # of any number of components
     "vpff, to and fro": ("vpff", {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}),
     "vpff, triangular": ("vpff", {"feed_forward": "triangular"}),
 }
-# of a number of components that their heads divide
-HEADS = {
+# of sizes that heads or a lift divide
+SIZED = {
     "vpt, heads": ("vpt", {"heads": 2}),
     "vpt, unequal heads": ("vpt", {"dim": 5, "heads": [3, 2], "attention_scale": 0.7}),
     "vpt, heads and a symmetry": (
         "vpt",
         {"heads": 2, "reversing_symmetries": [MOMENTA, diagonal(1, -1, -1, 1)]},
+    ),
+    "vpt, a lifted component": ("vpt", {"dim": 1, "window": 4, "lift": 2}),
+    "vpt, lift and flips": (
+        "vpt",
+        {"dim": 3, "window": 6, "lift": 2, "weighting": "skew", "reversing_symmetries": SIGN_FLIPS},
+    ),
+    "vpt, lift and heads": (
+        "vpt",
+        {"window": 4, "lift": 2, "heads": 3, "split": "halves", "depth": 1, **POLYNOMIAL},
+    ),
+    "vpt, lift of the coupled attention": (
+        "vpt",
+        {"dim": 2, "window": 6, "lift": 3, "weighting": "coupled"},
     ),
 }
 SYMPLECTIC = {
@@ -100,7 +113,7 @@ REVERSIBLE = {
     for which, symmetries in SYMMETRIES.items()
 }
 DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
-CASES = DEFAULTS | VOLUME | HEADS | SYMPLECTIC | FAMILIES | TRANSFORMERS
+CASES = DEFAULTS | VOLUME | SIZED | SYMPLECTIC | FAMILIES | TRANSFORMERS
 CASES["explicit time"] = ("spff", POLYNOMIAL | {"dim": 5, "explicit_time": True})
 
 

@@ -40,7 +40,7 @@ def windows(model, seed=0, scale=0.5, count=()):
 
 @pytest.mark.parametrize(
     "case",
-    cases.VOLUME | cases.HEADS | cases.REVERSIBLE | cases.SYMPLECTIC | cases.FAMILIES,
+    cases.VOLUME | cases.SIZED | cases.REVERSIBLE | cases.SYMPLECTIC | cases.FAMILIES,
 )
 @settings(max_examples=10)
 @given(
@@ -123,7 +123,7 @@ def test_files_and_copies(case, dtype, tmp_path):
 @pytest.mark.parametrize(
     "case",
     [
-        *(cases.DEFAULTS | cases.HEADS | cases.TRANSFORMERS),
+        *(cases.DEFAULTS | cases.SIZED | cases.TRANSFORMERS),
         *("LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles"),
         *("exact terms", "explicit time"),
     ],
@@ -181,6 +181,14 @@ def test_one_head_is_the_attention_of_all_components():
     assert torch.equal(VPT(dim=4, heads=1)(X), plain(X))
     several = VPT(dim=4, heads=2)
     assert any(name.endswith("frame.entries") for name, _ in several.named_parameters())
+
+
+def test_a_lift_lets_a_component_turn_with_itself_at_other_times():
+    """Where reversing symmetries leave no skew weighting of single states."""
+    model = VPT(dim=3, window=4, lift=2, depth=1, reversing_symmetries=SIGN_FLIPS)
+    assert model.weighting == "skew" and model.structure.keeps_volume
+    entries = layers(model)[0].layer.scores.entries
+    assert entries.numel() == 3  # of each component with itself one step later
 
 
 @pytest.mark.parametrize("flips", [SIGN_FLIPS, SIGN_FLIPS[:2], SIGN_FLIPS[1:], SIGN_FLIPS[:1]])
@@ -246,6 +254,13 @@ def test_normalisation_respects_symmetries_and_the_form():
         (VPMT, {"heads": 3}, "dim = 4 .* heads = 3"),
         (VPT, {"heads": 2}, "heads = 2: a head .* at least 2 components"),
         (VPT, {"dim": 4, "heads": 2, "weighting": "coupled"}, "heads = 2 are for weighting = skew"),
+        (VPT, {"window": 4, "lift": 3}, "window = 4 must be divisible by lift = 3"),
+        (
+            VPT,
+            {"window": 3, "lift": 3},
+            "lift = 3 leaves one row of window = 3, .* take window = 6",
+        ),
+        (VPT, {"window": 4, "lift": 2, "expressions": ["z[0]**3"], **cases.POLYNOMIAL}, "lift"),
         (VPT, {"heads": [3], "reversing_symmetries": SIGN_FLIPS}, "are for weighting = skew"),
         (VPFF, {"split": "halves"}, "even number"),
         (VPFF, {"split": ["01", "2"]}, "list of lists of indices"),

@@ -18,11 +18,17 @@ def dense(inputs, outputs):
     )
 
 
+def divisor(window):
+    """The least number of states, but one, that make up a window together."""
+    return next(count for count in range(2, window + 1) if window % count == 0)
+
+
 EXAMPLES = {
     "additive coupling": lambda d, T: nn.AdditiveCoupling(d, 5),
     "coupling in two blocks": lambda d, T: nn.AdditiveCoupling(d, 5, split=[range(1), range(1, d)]),
     "coupling of any functions": lambda d, T: nn.Coupling(d, [dense(d - 1, 1) for _ in range(d)]),
     "rotated": lambda d, T: nn.Rotated(nn.AdditiveCoupling(d, 5), nn.spread_rotation(1, d)),
+    "lifted": lambda d, T: nn.Lifted(nn.AdditiveCoupling(divisor(T) * d, 5), divisor(T)),
     "composition": lambda d, T: nn.Composition(nn.TimeMixing(T), nn.AdditiveCoupling(d, 5)),
     "reversible": lambda d, T: nn.Reversible(
         nn.AdditiveCoupling(d, 5), np.diag([*[1.0] * (d - 1), -1.0])
@@ -46,6 +52,35 @@ def test_coupling_formula():
     for k, rest in enumerate([[1, 2], [0, 2], [0, 1]]):
         expected[k] = expected[k] + a[k] @ torch.tanh(expected[rest] @ W[k] + b[k])
     assert_close(layer(z), expected, 1e-14)
+
+
+def test_a_lift_is_a_permutation_of_the_numbers_of_a_window():
+    """And a layer of rows of two states: written out by slices."""
+    layer = randomise(nn.Lifted(nn.VolumePreservingAttention(4), 2), 0.7, 1)
+    X = sample(6, 2)
+    rows = torch.cat([X[::2], X[1::2]], 1)
+    A = layer.layer.scores.matrix()
+    C, one = rows @ A @ rows.mT, torch.eye(3)
+    turned = torch.linalg.inv(one - C) @ (one + C) @ rows
+    expected = torch.stack([turned[:, :2], turned[:, 2:]], 1).flatten(0, 1)
+    assert_close(layer(X), expected, 1e-14)
+    assert layer.identity_at_zero and layer.volume_preserving
+    arbitrary = nn.Lifted(nn.VolumePreservingAttention(4, "arbitrary"), 2)
+    assert not arbitrary.volume_preserving and arbitrary.dim == 2
+    with pytest.raises(InputError, match="window = 5 must be divisible by lift = 2"):
+        layer(sample(5, 2))
+
+
+def test_appended_constants_that_are_dropped_do_not_keep_volume():
+    """Why a lift stacks states: the larger map keeps volume, and its part for states does not."""
+    layer = randomise(nn.VolumePreservingAttention(3), 1.0, 2)
+    X = sample(4, 3)
+    assert determinant_error(layer, X) < 1e-12
+
+    def dropped(states):
+        return layer(torch.cat([states, torch.ones(4, 1)], 1))[:, :2]
+
+    assert determinant_error(dropped, X[:, :2]) > 0.05
 
 
 PERMUTING = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, -1, 0]]

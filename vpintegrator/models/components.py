@@ -100,6 +100,17 @@ class Components:
         self.of_parameters: dict[str, Any] = {"parameters": self.read, "vanishing": self.vanishing}
         _check_angles(self.reversing_symmetries, self.periods)
 
+    def lifted(self, lift: int) -> Components:
+        """Return the components of so many successive states beside one another, as one state."""
+        starts = [self.dim * place for place in range(lift)]
+        one = torch.eye(lift, dtype=torch.float64)
+        return Components(
+            self.dim * lift,
+            [torch.kron(one, rho) for rho in self.reversing_symmetries],
+            {start + i: period for start in starts for i, period in self.periods.items()},
+            [start + i for start in starts for i in self.cyclic],
+        )
+
 
 class Functions(NamedTuple):
     """Functions in couplings, by the arguments of ``VolumePreservingFeedForward``."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import nn
 
-from vpintegrator.arguments import whole
+from vpintegrator.arguments import divisible, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.components import Components, Functions
@@ -18,6 +18,7 @@ from vpintegrator.nn import (
     AttentionCoupling,
     Composition,
     CoupledAttention,
+    Lifted,
     MultiHeadVolumePreservingAttention,
     TimeMixing,
     VolumePreservingAttention,
@@ -41,12 +42,16 @@ class VolumePreservingTransformer(Model):
     Parameters
     ----------
     dim
-        Components of a state, at least 2.
+        Components of a state, at least 2 without a lift.
     window
         Time steps read, at least 2.
     prediction_window
         Time steps predicted, None for all of them. One by default: predicting whole windows makes
         of an orbit as many interleaved ones, which drift apart.
+    lift
+        Successive states that attention and couplings take as one state of more components, see
+        ``Lifted``. It divides the window, and the volume of windows of states is kept. With a lift
+        of 2 or more a single component has skew weightings too.
     depth
         Number of units.
     width
@@ -129,6 +134,7 @@ class VolumePreservingTransformer(Model):
         *,
         window: int = 3,
         prediction_window: int | None = 1,
+        lift: int = 1,
         depth: int = 2,
         width: int = 16,
         functions: Literal["neurons", "polynomial"] = "neurons",
@@ -153,32 +159,44 @@ class VolumePreservingTransformer(Model):
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(dim, reversing_symmetries, periodic, cyclic)
-        whole("dim", dim, 2)
         whole("window", window, 2)
-        chosen = _weighting(weighting, components)
+        rows, lifted = divisible("window", window, "lift", lift), components.lifted(lift)
+        if rows < 2:
+            raise InputError(
+                f"lift = {lift} leaves one row of window = {window}, and attention needs two; take "
+                f"window = {2 * lift}, or a smaller lift"
+            )
+        if lift > 1 and len(expressions):
+            raise InputError("expressions are functions of one state; leave them out, or the lift")
+        whole("dim" if lift == 1 else "dim * lift", lifted.dim, 2)
+        chosen = _weighting(weighting, lifted)
         if heads != 1 and chosen != "skew":
             raise InputError(
                 f"heads = {heads} are for weighting = skew, not {chosen}; take heads = 1, or "
                 "fewer reversing_symmetries where they leave no skew weighting"
             )
-        shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
+        shared: dict[str, Any] = {"symmetries": lifted.group, "initial_scale": initial_scale}
         own = Functions(functions, width, degree, expressions, activation, initial_scale)
         stack = (blocks, linear, upper_first) if feed_forward == "triangular" else None
+        parts = _lifted_split(split, dim, lift)
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
+            attention: nn.Module
             if chosen == "coupled":
-                layers.append(CoupledAttention(dim, window, split=as_blocks(split, dim), **shared))
+                moved = as_blocks(parts, lifted.dim)
+                attention = CoupledAttention(lifted.dim, rows, split=moved, **shared)
             elif heads != 1:
-                layers.append(
-                    MultiHeadVolumePreservingAttention(dim, heads, scale=attention_scale, **shared)
+                attention = MultiHeadVolumePreservingAttention(
+                    lifted.dim, heads, scale=attention_scale, **shared
                 )
             else:
-                layers.append(
-                    VolumePreservingAttention(dim, chosen, scale=attention_scale, **shared)
+                attention = VolumePreservingAttention(
+                    lifted.dim, chosen, scale=attention_scale, **shared
                 )
-            if time_mixing:
-                layers.append(TimeMixing(window, initial_scale=initial_scale))
-            layers += pointwise_layers(components, own, split, bases, sweep, stack)
+            mixing = [TimeMixing(window, initial_scale=initial_scale)] if time_mixing else []
+            unit = [attention, *pointwise_layers(lifted, own, parts, bases, sweep, stack)]
+            first, *others = [Lifted(layer, lift) for layer in unit] if lift > 1 else unit
+            layers += [first, *mixing, *others]
         super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)
         self.weighting = chosen
 
@@ -224,6 +242,14 @@ class VolumePreservingTransformer(Model):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, weighting={self.weighting!r}"
+
+
+def _lifted_split(split: Blocks, dim: int, lift: int) -> Blocks:
+    """Return blocks of the components of so many states: those of a block at all times."""
+    if lift == 1 or split == "coordinates":
+        return split
+    starts = [dim * place for place in range(lift)]
+    return [[start + i for start in starts for i in block] for block in as_blocks(split, dim)]
 
 
 def _weighting(weighting: str, components: Components) -> str:
