@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps.map import checked_windows
 from vpintegrator.runtime.threads import torch_threads
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Predict = Callable[[torch.Tensor, int], torch.Tensor]
 
 _JACOBIANS = 200_000  # entries of all Jacobians computed at a time
@@ -90,13 +92,47 @@ def _called(
 
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    training = model.training
-    model.eval()
+    """Let a model compute in evaluation mode, on one thread; its modes come back afterwards."""
+    with modes_kept(model), torch_threads():
+        model.eval()
+        yield
+
+
+@contextmanager
+def modes_kept(model: torch.nn.Module) -> Iterator[None]:
+    """Give every layer its mode back, training or evaluation: a user may have frozen some."""
+    modes = {layer: layer.training for layer in model.modules()}
     try:
-        with torch_threads():
-            yield
+        yield
     finally:
-        model.train(training)
+        model.train(modes[model])  # layers may do more than to set the flag
+        for layer, mode in modes.items():
+            layer.training = mode
+
+
+def with_gradients(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function differentiate, also where it is called under ``torch.inference_mode``."""
+
+    @wraps(function)
+    def differentiating(*arguments: P.args, **options: P.kwargs) -> T:
+        with torch.inference_mode(False), torch.enable_grad():
+            return function(*arguments, **options)
+
+    return differentiating
+
+
+def leave_inference(model: torch.nn.Module) -> None:
+    """Replace tensors of a model that was made under ``torch.inference_mode`` by trainable ones."""
+    made: dict[torch.Tensor, torch.nn.Parameter] = {}  # layers may share parameters
+    for layer in model.modules():
+        for name, own in layer.named_parameters(recurse=False, remove_duplicate=False):
+            if own.is_inference():
+                if own not in made:
+                    made[own] = torch.nn.Parameter(own.clone(), own.requires_grad)
+                layer.register_parameter(name, made[own])
+        for name, buffer in layer.named_buffers(recurse=False):
+            if buffer.is_inference():
+                setattr(layer, name, buffer.clone())
 
 
 @contextmanager

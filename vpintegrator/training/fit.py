@@ -20,6 +20,7 @@ from vpintegrator.arguments import one_of, positive, whole
 from vpintegrator.data import Dataset, import_dataset
 from vpintegrator.data.inspection import without_broken_structure
 from vpintegrator.errors import InputError
+from vpintegrator.models.iteration import with_gradients
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import check_time, time_left, until
 from vpintegrator.runtime.interrupts import held_back, stopping
@@ -38,6 +39,7 @@ NOTHING_LEARNED = (
 Data = Dataset | str | os.PathLike[str] | np.ndarray | tuple[np.ndarray, np.ndarray]
 
 
+@with_gradients
 def fit(
     data: Data,
     kinds: Sequence[Kind] = KINDS,
@@ -202,7 +204,7 @@ def _describe(choice: Fit, fits: Sequence[Fit], data: TrainingData) -> None:
     history.test_error = data.test_error(model)
     history.warning = doubt(model, data.held_out(model), data.error_scale, history)
     if history.warning:
-        warnings.warn(history.warning, stacklevel=4)
+        warnings.warn(history.warning, stacklevel=5)
     data.describe(model)
     model.metadata["search"] = json.dumps([fit.line for fit in fits])
 

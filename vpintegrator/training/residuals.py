@@ -16,6 +16,7 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
+from vpintegrator.models.iteration import modes_kept
 from vpintegrator.names import LOSSES
 from vpintegrator.nn.layer import beside, last_size
 from vpintegrator.runtime.deadline import check_time
@@ -300,14 +301,14 @@ def estimated_error(model: Model, pair: Pair, scale: ErrorScale) -> tuple[float,
 @torch.no_grad()
 def _squares(model: Model, parts: Iterable[Pair], scale: ErrorScale) -> Iterator[torch.Tensor]:
     """Yield squared differences (window, time, component) of the components that count."""
-    objective, mode = Objective(), model.training
-    model.eval()
-    for pair in parts:
-        check_time()
-        new_states = objective.new_states(model, pair.targets)
-        difference = objective.difference(model, pair._replace(targets=new_states))
-        yield difference[..., list(scale.components)].square()
-    model.train(mode)
+    objective = Objective()
+    with modes_kept(model):
+        model.eval()
+        for pair in parts:
+            check_time()
+            new_states = objective.new_states(model, pair.targets)
+            difference = objective.difference(model, pair._replace(targets=new_states))
+            yield difference[..., list(scale.components)].square()
 
 
 def reciprocal_spread(images: torch.Tensor) -> torch.Tensor:

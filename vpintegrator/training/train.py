@@ -17,7 +17,8 @@ from vpintegrator.compiled.method import wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap
-from vpintegrator.models.wrapped import WithParameters
+from vpintegrator.models.iteration import leave_inference, modes_kept, with_gradients
+from vpintegrator.models.wrapped import WithParameters, WrappedModel
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
@@ -41,6 +42,7 @@ _COMPILER_SHARE = 0.5
 _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it
 
 
+@with_gradients
 def train(
     model: Model | torch.nn.Module,
     dataset: TrainingData | Dataset | str | os.PathLike[str],
@@ -71,7 +73,8 @@ def train(
     model
         A neural integrator for states of the dataset's dimension; or a torch module that maps
         states (n, dim) to the next ones, whose parameters are trained in place (see
-        :func:`vpintegrator.wrap` for windows).
+        :func:`vpintegrator.wrap` for windows) and whose layers keep their modes, training or
+        evaluation.
     dataset
         A dataset or the path of one. Windows of its group ``train`` are used; of groups of more
         than 16 MiB of states random parts are read, and more as they are needed.
@@ -170,7 +173,8 @@ def train(
     parameters = sum(p.numel() for p in model.parameters())
     history = History(kind.name, seed, parameters, device=str(device))
 
-    with held_back() as signals:
+    own = model.core if isinstance(model, WrappedModel) else torch.nn.Module()
+    with held_back() as signals, modes_kept(own):
         if normalise:
             data.normalise(model)
             if "training" not in model.metadata and initial_scheme == "auto":  # untrained
@@ -277,7 +281,7 @@ def train(
             history.stopped_by = "interrupt"
             signals.forget()
     if history.warning:
-        warnings.warn(history.warning, stacklevel=2)
+        warnings.warn(history.warning, stacklevel=3)
     return history
 
 
@@ -368,7 +372,7 @@ def compile_residual(
     except NotCompilable as reason:
         if wanted:
             raise InputError(f"{model.name} cannot be compiled: {reason}") from None
-        warnings.warn(f"{model.name} trains in PyTorch, not compiled: {reason}", stacklevel=3)
+        warnings.warn(f"{model.name} trains in PyTorch, not compiled: {reason}", stacklevel=4)
         return None, str(reason)
 
 
@@ -382,4 +386,5 @@ def _as_model(model: Any, data: TrainingData) -> Model:
         model = wrap(model, data.dataset.dim, data.dataset.step)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError(f"{model.name} has no parameters to train")
+    leave_inference(model)
     return model
