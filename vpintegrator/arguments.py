@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from vpintegrator.errors import InputError, nearest
+from vpintegrator.errors import InputError, nearest, printable
 
 _OF_A_MODEL = ("dim", "window", "prediction_window", "arguments", "metadata", "ranges")
 _LARGEST = 2**53  # whole numbers up to this one are exact as floats
 _LONGEST_SHOWN = 60  # characters of a value in a message
 _WORDS = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text"}
+
+
+class ComplexValues(InputError):
+    """Error for a function that returns complex numbers."""
 
 
 def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
@@ -163,6 +169,66 @@ def real_array(argument: str, value: Any, axes: Collection[str] | None) -> Any:
         wanted = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
         raise InputError(f"{argument} has shape {found.shape}, but {wanted} is expected")
     return found
+
+
+def real_values(source: str, values: Any) -> Any:
+    """Return a float64 copy of values that a function of a user returned.
+
+    A function may fill and return one array at each call, so values are copied. Masked entries
+    become NaN.
+
+    Parameters
+    ----------
+    source
+        Name of the function, for messages.
+    values
+        An array, a tensor, or lists of numbers.
+
+    Raises
+    ------
+    InputError
+        If they are complex, or no numbers.
+    """
+    import numpy as np
+
+    try:
+        if hasattr(values, "detach"):
+            values = values.detach().cpu()
+            values = (values if values.is_complex() else values.double()).numpy()
+        found = np.ma.asanyarray(values) if np.ma.isMaskedArray(values) else np.asarray(values)
+        entries = found.ravel().tolist() if found.dtype.kind == "O" else ()
+        if found.dtype.kind == "c" or any(isinstance(entry, complex) for entry in entries):
+            raise complex_values(source)
+        if isinstance(found, np.ma.MaskedArray):
+            return np.ma.filled(found.astype(np.float64), np.nan)
+        return np.array(found, dtype=np.float64)
+    except ComplexValues:
+        raise
+    except (TypeError, ValueError, RuntimeError):
+        text = repr(values)
+        text = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+        raise InputError(f"{source} returns {printable(text)}, no array of real numbers") from None
+
+
+def complex_values(source: str) -> ComplexValues:
+    """Return the error for complex values of a function."""
+    return ComplexValues(
+        f"{source} returns complex numbers: states and values are real here; write real and "
+        "imaginary parts as components of their own, or return the real part"
+    )
+
+
+@contextmanager
+def keeping_imaginary_parts(source: str) -> Iterator[None]:
+    """Raise InputError where NumPy casts complex values to real ones, and not a mere warning."""
+    import numpy as np
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        try:
+            yield
+        except np.exceptions.ComplexWarning:
+            raise complex_values(source) from None
 
 
 def shown(value: Any) -> str:

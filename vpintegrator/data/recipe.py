@@ -19,12 +19,12 @@ from vpintegrator.data.variation import Variation
 from vpintegrator.dynamics import System, load_system, solve
 from vpintegrator.dynamics.load import find_description, is_path
 from vpintegrator.dynamics.solve import (
-    SMALLEST_TOLERANCE,
     ScaledFlow,
     check_solver,
     component_sizes,
     solve_varied,
 )
+from vpintegrator.dynamics.system import SMALLEST_TOLERANCE
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import CLASSICAL_METHODS, SOLVERS
 from vpintegrator.storage.toml import check_keys, read_toml, toml_text
@@ -58,7 +58,8 @@ class Recipe:
         Step and parameters that vary from trajectory to trajectory.
     method, rtol, atol
         Solver and tolerances, see :func:`vpintegrator.dynamics.solve`; or a classical method such
-        as ``"implicit-midpoint"``, which takes ``step`` and no tolerances.
+        as ``"implicit-midpoint"``, which takes ``step`` and no tolerances. Tolerances are at least
+        those that the system can meet (:attr:`System.smallest_tolerance`).
     seed
         Seed of the random initial states.
     title, reference
@@ -105,6 +106,10 @@ class Recipe:
         positive(f"{where}, [solver] rtol", self.rtol)
         positive(f"{where}, [solver] atol", self.atol)
         self._check_method(f"{where}, [solver]: ")
+        if system.smallest_tolerance > SMALLEST_TOLERANCE:  # of a function in single precision
+            for name in ("rtol", "atol"):
+                value = max(getattr(self, name), system.smallest_tolerance)
+                object.__setattr__(self, name, value)
         if system.is_discrete and self.step != 1:
             raise InputError(
                 f"{where}, step: a step of {system.name}, a map, is one iteration; leave it out"

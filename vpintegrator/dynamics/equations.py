@@ -306,8 +306,11 @@ def as_array(state: Any) -> np.ndarray:
 
 
 def float_array(state: Any) -> np.ndarray:
-    """Return doubles of an array or a tensor."""
-    return np.asarray(state.detach().cpu() if is_tensor(state) else state).astype(np.float64)
+    """Return doubles of an array or a tensor; raise InputError for complex numbers."""
+    array = np.asarray(state.detach().cpu() if is_tensor(state) else state)
+    if array.dtype.kind == "c":
+        raise InputError("states of this system are real numbers, not complex ones")
+    return array.astype(np.float64)
 
 
 def as_given(values: np.ndarray, state: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import of_kind, one_of, real_array, whole
+from vpintegrator.arguments import complex_values, of_kind, one_of, real_array, whole
 from vpintegrator.dynamics.claims import Claim, ClaimTrial, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.equations import as_given, float_array, is_tensor
@@ -22,6 +23,7 @@ from vpintegrator.dynamics.expressions.algebra import TooLong
 from vpintegrator.dynamics.properties import Definition
 from vpintegrator.dynamics.python_functions import (
     EXACT,
+    OF_NOISE,
     BatchFunction,
     NotTraceable,
     PythonCall,
@@ -29,7 +31,7 @@ from vpintegrator.dynamics.python_functions import (
     record,
 )
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, plain_value, read_equations
-from vpintegrator.dynamics.system import System
+from vpintegrator.dynamics.system import OF_STACKS, System
 from vpintegrator.dynamics.trial_states import MOST_STATES, domain_states, orbit_states
 from vpintegrator.errors import InputError, printable
 from vpintegrator.names import FORMS
@@ -250,6 +252,8 @@ class GivenFunction:
             with suppress(NotTraceable):  # files hold invariants that are formulas
                 found, _ = record([(scalar.call, 1)], self.components, _TIME, self.parameters)
                 texts[name] = found[0]
+        if values.noise:
+            warnings.warn(_of_precision(self, system), stacklevel=4)
         text = self._text(
             timed,
             measured=True,
@@ -299,6 +303,10 @@ class CalledFunction(System):
     @property
     def is_exact(self) -> bool:
         return self.given.is_map
+
+    @property
+    def smallest_tolerance(self) -> float:
+        return max(super().smallest_tolerance, OF_STACKS * self.values.noise)
 
     @property
     def conserved(self) -> list[int]:
@@ -398,13 +406,13 @@ class CalledFunction(System):
 class _CalledTrial(ClaimTrial):
     """States of the sampling domain of a function that is called, in double precision."""
 
-    tolerance = EXACT
-
     def __init__(self, system: CalledFunction, points: np.ndarray) -> None:
         self.equations, self.is_map = system.equations, system.is_discrete
         self.halves, self._dim = system.given.halves, system.phase_dim
         self._system, self._points, self.states = system, points, points[:, : system.dim]
         self.values = self.at(self.states)
+        noises = [system.values.noise, *(each.noise for each in system.scalars.values())]
+        self.tolerance = max(EXACT, OF_NOISE * max(noises))
         self.domain = self.states.min(axis=0), self.states.max(axis=0)
         self.slope_tolerance = system.values.slope_tolerance
         self.scalars = {name: partial(system.at, f) for name, f in system.scalars.items()}
@@ -447,6 +455,8 @@ class _HamiltonianField(PythonCall):
         with torch.enable_grad():
             y = y if y.requires_grad else y.detach().requires_grad_()
             energy = super().__call__(t, y, parameters, axis)
+            if energy.is_complex():
+                raise complex_values(self.name)
             slopes = torch.autograd.grad(energy.sum(), y, create_graph=True)[0].movedim(axis, 0)
             order = np.argsort([*self.halves[0], *self.halves[1]])
             rates = torch.cat([slopes[self.halves[1]], -slopes[self.halves[0]]])[order]
@@ -461,6 +471,19 @@ def system_of(function: Any, dim: Any, components: Any, letter: str, **claims: A
     """
     names = _component_names(dim, components, letter)
     return GivenFunction(function, names, **claims).system()
+
+
+def _of_precision(given: GivenFunction, system: System) -> str:
+    """Return the warning for a function of lower than double precision."""
+    call = given.energy if given.call is None else given.call
+    assert call is not None
+    noise = system.values.noise  # type: ignore[attr-defined]
+    single = ", as in single precision" if 1e-8 < noise < 1e-6 else ""
+    limit = "" if given.is_map else f", and solutions to {system.smallest_tolerance:.0e} at best"
+    return (
+        f"values of {call.name} are accurate to {noise:.0e}{single}{limit}; for more, compute in "
+        "double precision: net.double() in PyTorch, jax.config.update('jax_enable_x64', True)"
+    )
 
 
 def _points(states: np.ndarray, explicit_time: int | None) -> np.ndarray:

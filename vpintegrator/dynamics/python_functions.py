@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import called
+from vpintegrator.arguments import (
+    ComplexValues,
+    called,
+    complex_values,
+    keeping_imaginary_parts,
+    real_values,
+)
 from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.expressions.algebra import Algebra
 from vpintegrator.dynamics.expressions.evaluation import can_be_written, written
 from vpintegrator.dynamics.expressions.nodes import Expression, Value, tidy
-from vpintegrator.errors import InputError, printable
+from vpintegrator.errors import InputError
 
 EXACT = 1e-12  # relative error of values, and of derivatives by autograd
 _OF_DIFFERENCES = 1e-8  # the same by finite differences
@@ -29,6 +36,12 @@ _STEPS = (2e-3, 2e-4)  # relative steps of central differences of order 6, and f
 _WEIGHTS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
 _TIME = ("t", "time", "tau", "_t", "_")
 _TRIED = 5  # states
+_ROUNDING = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_NOISE_ORDER = 8  # of the differences that show rounding errors
+_NOISE_STEPS = ((1e-6, 2.5e-7), (1e-3, 2.5e-4))  # of these differences, relative to components
+_STEADY = 0.03  # ratio of differences over two steps that are rounding errors
+_DOUBLE = 1e-9  # relative rounding errors below are those of double precision
+OF_NOISE = 30  # relative error of a sum of some values, over their rounding error
 _FEWEST = 3  # states with derivatives, without which those beside kinks count too
 _LARGEST_FORMULA = 2000  # formulas that a value is made of, some 20,000 letters
 _FORMS = {
@@ -153,6 +166,8 @@ class BatchFunction:
     axis
         The axis of a batch along which it expects the components: -1 or 0; None where it takes one
         state at a time.
+    noise
+        Relative rounding error of its values; 0 where it is that of double precision.
 
     Raises
     ------
@@ -164,22 +179,31 @@ class BatchFunction:
         self, call: PythonCall, count: int, parameters: Mapping[str, Any], points: np.ndarray
     ) -> None:
         self.call, self.count, self.parameters = call, count, parameters
+        self.noise = self._rounding = 0.0
         self._scales = np.append(_scales(points)[:-1], 1.0)
         dim = points.shape[1] - 1
+        tried = points[: _TRIED + 1 + dim]
         points = np.resize(points, (max(_TRIED, dim + 1), dim + 1))  # axes of different lengths
         problem = ""
         for self.library in ("numpy", "torch"):
             results: dict[int | None, np.ndarray] = {}
             for self.axis in (None, -1, 0):
                 try:
-                    results[self.axis] = self(points)
+                    with keeping_imaginary_parts(call.name):
+                        results[self.axis] = self(points)
+                except ComplexValues:
+                    raise
                 except Exception as error:  # any error of the user's function
                     kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
                     problem = problem or f"{kind}{error}"
-            single = next(iter(results.values()), np.empty(0))
+            if not results:
+                continue
+            self.axis, single = next(iter(results.items()))
+            self.noise = self._noise(tried)
+            close = max(EXACT, OF_NOISE * self.noise)
             for self.axis in (-1, 0, None):
                 if self.axis in results and np.allclose(
-                    results[self.axis], single, rtol=EXACT, atol=EXACT, equal_nan=True
+                    results[self.axis], single, rtol=close, atol=close, equal_nan=True
                 ):
                     return
         raise InputError(
@@ -189,7 +213,50 @@ class BatchFunction:
     @property
     def slope_tolerance(self) -> float:
         """Relative error of derivatives."""
-        return EXACT if self.library == "torch" else _OF_DIFFERENCES
+        if self.library == "torch":
+            return max(EXACT, OF_NOISE * self.noise)
+        return max(_OF_DIFFERENCES, OF_NOISE * self.noise / self._steps[0])
+
+    @property
+    def _steps(self) -> tuple[float, float]:
+        """Relative steps of differences: at the first, truncation and rounding errors are alike."""
+        if not self.noise:
+            return _STEPS
+        return self.noise ** (1 / 7) / 2, self.noise ** (1 / 7) / 10
+
+    def _noise(self, points: np.ndarray) -> float:
+        """Return the relative rounding error of values about points; 0 for double precision.
+
+        The differences of order 8 of values on a line show rounding errors alone, as those of a
+        smooth function vanish (More and Wild, SIAM J. Sci. Comput. 33 (2011) 1292-1314).
+        """
+        fine, coarse = (
+            np.array([self._differences(points, size) for size in sizes]) for sizes in _NOISE_STEPS
+        )  # (2, point, count) each
+        # half precision is constant over the fine steps, as jumps of a sound function are
+        still = np.median((fine == 0).all(axis=0), axis=0) > 0
+        levels = np.where(still, coarse, fine)
+        levels = levels[:, np.isfinite(levels).all(axis=(0, 2))]
+        if not levels.size:
+            return self._rounding
+        levels = np.median(levels, axis=1)  # (2, count)
+        # rounding errors do not shrink with the steps, unlike the differences of fast oscillations
+        steady = levels.min(axis=0) > _STEADY * levels.max(axis=0)
+        noise = float(np.where(steady, levels.max(axis=0), 0.0).max())
+        return max(noise if noise > _DOUBLE else 0.0, self._rounding)
+
+    def _differences(self, points: np.ndarray, size: float) -> np.ndarray:
+        """Return relative differences of order 8, (point, count), over steps of a relative size.
+
+        The unit is that of independent rounding errors.
+        """
+        places = np.arange(_NOISE_ORDER + 1)[:, None]
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], points.shape)
+        moved = points[:, None] + size * places * (signs * self._scales)[:, None]
+        values = self(moved.reshape(-1, points.shape[1])).reshape(len(points), len(places), -1)
+        unit = math.sqrt(math.comb(2 * _NOISE_ORDER, _NOISE_ORDER))
+        scales = _scales(values.reshape(-1, values.shape[-1]))
+        return np.abs(np.diff(values, _NOISE_ORDER, axis=1)[:, 0]) / (unit * scales)
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Return values (point, count) at points (point, dim + 1); (point,) of a scalar."""
@@ -219,9 +286,7 @@ class BatchFunction:
             make = torch.tensor
         own = {k: make(v) if isinstance(v, list) else v for k, v in self.parameters.items()}
         if self.axis is None:
-            value = self._stacked(
-                [self.call(t, y, own) for t, y in zip(times, states, strict=True)]
-            )
+            value = self._stacked(self.call(t, y, own) for t, y in zip(times, states, strict=True))
         else:
             batch = states if self.axis else states.T
             value = self._stacked([self.call(times, batch, own, self.axis)])[0]
@@ -234,27 +299,44 @@ class BatchFunction:
             )
         return value
 
-    def _stacked(self, values: Any) -> Any:
-        """Return results of the function, which may be lists, as one array or tensor of doubles."""
+    def _stacked(self, values: Iterable[Any]) -> Any:
+        """Return results of the function, which may be lists, as one array or tensor of doubles.
+
+        Each result is copied before the next call, which may write to the same array.
+        """
         if self.library == "torch":
             import torch
 
-            entries = [self._stacked(v) if isinstance(v, list | tuple) else v for v in values]
-            if not any(isinstance(entry, torch.Tensor) for entry in entries):
+            entries, found = [], False
+            for value in values:
+                entry = self._stacked(value) if isinstance(value, list | tuple) else value
+                is_complex = getattr(entry, "is_complex", partial(np.iscomplexobj, entry))
+                if is_complex():
+                    raise complex_values(self.call.name)
+                found |= isinstance(entry, torch.Tensor)
+                self._see_precision(str(getattr(entry, "dtype", "")).removeprefix("torch."))
+                entries.append(torch.as_tensor(entry, dtype=torch.float64).clone())
+            if not found:
                 raise TypeError("it returns no tensor")
-            return torch.stack([torch.as_tensor(e, dtype=torch.float64) for e in entries])
-        try:
-            return np.array([np.array(value, dtype=np.float64) for value in values])
-        except (TypeError, ValueError):
-            shown = printable(repr(values[0]), 80)
-            raise InputError(
-                f"{self.call.name} returns {shown}, no array of real numbers"
-            ) from None
+            return torch.stack(entries)
+        rows = []
+        for value in values:
+            rows.append(real_values(self.call.name, value))
+            kind = getattr(value, "dtype", None)
+            for entry in value if kind is None and isinstance(value, list | tuple) else ():
+                self._see_precision(str(getattr(entry, "dtype", "")))
+            self._see_precision(str(kind))
+        return np.array(rows)
 
-    def slopes(self, points: np.ndarray, step: float = _STEPS[0]) -> np.ndarray:
+    def _see_precision(self, dtype: str) -> None:
+        """Remember the rounding error of a type of numbers, where it is that of no double."""
+        self._rounding = max(self._rounding, _ROUNDING.get(dtype, 0.0))
+
+    def slopes(self, points: np.ndarray, step: float | None = None) -> np.ndarray:
         """Return derivatives (point, count, dim + 1) by the components, and by the time."""
         if self.library == "torch":
             return self._by_autograd(points)
+        step = self._steps[0] if step is None else step
         columns = []
         for j in range(points.shape[1]):
             size = step * np.maximum(self._scales[j], np.abs(points[:, j]))
@@ -288,9 +370,9 @@ class BatchFunction:
             return slopes
         values = self(points).reshape(len(points), -1)
         units = _scales(values)[:, None] / self._scales  # (count, dim + 1)
-        other = self.slopes(points, _STEPS[1])
+        other = self.slopes(points, self._steps[1])
         errors = np.abs(slopes - other)
-        smooth = (errors <= _OF_DIFFERENCES * (units + np.abs(slopes))).all(axis=(1, 2))
+        smooth = (errors <= self.slope_tolerance * (units + np.abs(slopes))).all(axis=(1, 2))
         if smooth.sum() >= _FEWEST:
             slopes[~smooth] = np.nan
         return slopes

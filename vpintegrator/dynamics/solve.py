@@ -26,13 +26,12 @@ import scipy  # loads scipy.integrate when it is used
 from vpintegrator.arguments import is_number, of_kind, real_array
 from vpintegrator.dynamics.crossings import coarse_states
 from vpintegrator.dynamics.equations import FormulaDomain
-from vpintegrator.dynamics.system import System
+from vpintegrator.dynamics.system import OF_STACKS, SMALLEST_TOLERANCE, System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
 from vpintegrator.runtime.deadline import check_time
 
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
-SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
 _COARSE = 1e-8  # tolerance of states on the way, which only initialise a training
 _COARSE_STEPS = 6, 1e-6  # number and tolerance of steps over about a period of the motion
 _SIZED = 16  # trajectories that show the sizes of the components
@@ -66,7 +65,8 @@ def solve(
         Method out of ``vpintegrator.names.SOLVERS``, as in :func:`scipy.integrate.solve_ivp`.
     rtol, atol
         Tolerances of the local error of every single trajectory: relative to the component at that
-        time, and to the size of the component.
+        time, and to the size of the component. Smaller ones than
+        :attr:`System.smallest_tolerance` are taken for that.
     progress
         Called now and then with the number of states found since the last call.
     sizes
@@ -115,11 +115,16 @@ def solve(
             raise _outside(system, initial[outside], len(initial))
         if sizes is None:
             sizes = component_sizes(system, initial, float(times[-1] - times[0]))
-        batch = batch_size(method, rtol)
+        least = system.smallest_tolerance
+        rtol, atol = max(rtol, least), max(atol, least if least > SMALLEST_TOLERANCE else 0.0)
+        batch = batch_size(method, rtol, least)
         for start in range(0, len(initial), batch):
             part = slice(start, start + batch)
             options = stacked_tolerances(rtol, atol * sizes, len(initial[part]))
             flow = system.of_trajectories(part)
+            if method in IMPLICIT and least > SMALLEST_TOLERANCE:
+                # SciPy's differences are of rounding errors there
+                options["jac"] = lambda _, y, flow=flow: flow.jacobian_by_component(y)
             _solve_stack(flow, initial[part], times, method, options, states[part], progress)
     _set_time(states, initial, system.explicit_time, times - times[0])
     return states
@@ -323,11 +328,13 @@ def stacked_tolerances(rtol: float, atol: np.ndarray, count: int) -> dict[str, A
     return {"rtol": max(rtol / share, SMALLEST_TOLERANCE), "atol": np.repeat(atol / share, count)}
 
 
-def batch_size(method: str, rtol: float) -> int:
+def batch_size(method: str, rtol: float, smallest: float = SMALLEST_TOLERANCE) -> int:
     """Return the number of trajectories in one solver call that the smallest tolerance allows."""
     if method in IMPLICIT:
         return 1
-    return int(np.clip((rtol / SMALLEST_TOLERANCE) ** 2, 1, LARGEST_BATCH))
+    if smallest > SMALLEST_TOLERANCE:
+        smallest /= OF_STACKS
+    return int(np.clip((rtol / smallest) ** 2, 1, LARGEST_BATCH))
 
 
 def _solve_stack(

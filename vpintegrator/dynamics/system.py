@@ -33,6 +33,8 @@ from vpintegrator.dynamics.trial_states import holding_at
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import displayed
 
+SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
+OF_STACKS = 16  # smallest tolerance over rounding errors: so for stacks of 256 it is these
 _TOLERANCE = 1e-13  # solver tolerance of return maps
 _SIZED = 50  # initial states of a flow that show the sizes of its components
 
@@ -181,7 +183,9 @@ class System(SystemProperties):
         ----------
         f
             ``f(t, y)``, ``f(y, t)`` or ``f(y)`` of a state y of shape (dim,), with ``parameters``
-            by keyword. A function for batches takes (..., dim) or (dim, ...).
+            by keyword. A function for batches takes (..., dim) or (dim, ...). It may return the
+            same array at each call. Where its values are those of single precision, there is a
+            warning, and solvers take tolerances of :attr:`smallest_tolerance` at least.
         dim
             Number of components of a state.
         components
@@ -206,8 +210,8 @@ class System(SystemProperties):
         Raises
         ------
         InputError
-            If f cannot be called so, returns something else, or a declared property does not hold;
-            the message says by how much it fails, and where.
+            If f cannot be called so, returns something else, such as complex numbers, or a declared
+            property does not hold; the message says by how much it fails, and where.
 
         Examples
         --------
@@ -502,6 +506,14 @@ class System(SystemProperties):
         except InputError:  # a flow without initial states, or with a few given ones
             return ReturnMap(self.equations)
         return ReturnMap(self.equations, np.abs(states).max(axis=0))
+
+    @property
+    def smallest_tolerance(self) -> float:
+        """Smallest tolerance that solutions can meet: the limit of double precision for formulas.
+
+        A function in single precision has a larger one: below, a solver would reject every step.
+        """
+        return SMALLEST_TOLERANCE
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
         """Return the right-hand side :math:`f(z)`, shape (..., dim); of values of open parameters.

@@ -26,6 +26,7 @@ from vpintegrator.dynamics.solve import (
     stacked_field,
     stacked_tolerances,
 )
+from vpintegrator.dynamics.system import SMALLEST_TOLERANCE
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import ClassicalMethod
 from vpintegrator.maps.parameters import Values
@@ -90,7 +91,7 @@ class AdaptiveMethod(ClassicalMethod):
         while True:
             begin = state
             finite = np.flatnonzero(np.isfinite(begin).all(axis=1))
-            most = batch_size(self.solver, self.rtol)
+            most = batch_size(self.solver, self.rtol, system.smallest_tolerance)
             stacks = [finite[first : first + most] for first in range(0, len(finite), most)]
             running = [(rows, solution(begin, rows)) for rows in stacks]
             for done in range(_SEGMENT):
@@ -120,7 +121,10 @@ def _solve(
 ) -> Iterator[np.ndarray]:
     """Yield states of a segment, (trajectory, dim) each, while one solver succeeds for all."""
     shape = (system.dim, len(first))
-    options = stacked_tolerances(method.rtol, method.atol * sizes, len(first))
+    rtol, atol = method.rtol, method.atol
+    if (least := system.smallest_tolerance) > SMALLEST_TOLERANCE:
+        rtol, atol = max(rtol, least), max(atol, least)
+    options = stacked_tolerances(rtol, atol * sizes, len(first))
     field = stacked_field(system, len(first))
     if method.solver in IMPLICIT:
         options["jac"] = lambda _, y: system.jacobian_by_component(y)

@@ -15,6 +15,8 @@ from vpintegrator.maps.base import OneStepMethod
 from vpintegrator.maps.newton import inverse_matrices, solve_stages, step_scales
 from vpintegrator.maps.parameters import Values
 
+_ROUNDING = 1e-9  # relative updates of stages that may be nothing but rounding errors
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +83,9 @@ class GaussLegendre(OneStepMethod):
         field = partial(system.vector_field_by_component, parameters=parameters)
         jacobian = partial(system.jacobian_by_component, parameters=parameters)
         matrix, _ = scaled_tableau(self.matrix, self.weights, step)
+        rounding = max(_ROUNDING, system.smallest_tolerance)
         if (time_index := system.explicit_time) is None:
-            return solve_stages(field, jacobian, state, matrix)
+            return solve_stages(field, jacobian, state, matrix, rounding)
         times, state = state[time_index], state.copy()
         state[time_index] = 0.0  # stages are found to rounding of the state, whatever the time is
 
@@ -91,7 +94,9 @@ class GaussLegendre(OneStepMethod):
             points[time_index] += times
             return points
 
-        return solve_stages(lambda z: field(at(z)), lambda z: jacobian(at(z)), state, matrix)
+        return solve_stages(
+            lambda z: field(at(z)), lambda z: jacobian(at(z)), state, matrix, rounding
+        )
 
 
 @lru_cache(maxsize=256)

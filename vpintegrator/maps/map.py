@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from vpintegrator.arguments import whole
+from vpintegrator.arguments import keeping_imaginary_parts, real_values, whole
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.structure import component_scales
 from vpintegrator.errors import InputError
@@ -71,6 +72,17 @@ class Map(ABC):
     structure: Any = Structure()
     step: Any = 1.0
     domain: Any = None
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Let methods of a map of the user take and return copies.
+
+        They may write to their arguments, and fill and return one array at each call.
+        """
+        super().__init_subclass__(**arguments)
+        if cls.__module__.partition(".")[0] != __package__.partition(".")[0]:
+            for name in ("map", "derivative", "tangent", "states", "advance"):
+                if name in vars(cls):
+                    setattr(cls, name, _of_copies(vars(cls)[name]))
 
     @abstractmethod
     def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
@@ -193,6 +205,21 @@ class Map(ABC):
         return FunctionMap(function, step, dim, window, structure or Structure(), name)
 
 
+def _of_copies(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of an own map that takes and returns copies of arrays."""
+
+    @wraps(method)
+    def copied(self: Map, windows: Any, *arguments: Any, **options: Any) -> Any:
+        own = (np.array(each) if isinstance(each, np.ndarray) else each for each in arguments)
+        with keeping_imaginary_parts(self.name):
+            result = method(self, np.array(windows), *own, **options)
+            if isinstance(result, Iterator):
+                return (real_values(self.name, states) for states in result)
+            return real_values(self.name, result)
+
+    return copied
+
+
 def checked_windows(map: Map, initial: Any) -> Any:
     """Return an array or a tensor as first windows (trajectory, window, dim) of a map.
 
@@ -238,7 +265,8 @@ class FunctionMap(Map):
             raise InputError(f"{self.name} is a function of states and takes no parameters")
         windows = np.asarray(windows, dtype=np.float64)
         given = windows[:, 0] if self.window == 1 else windows
-        new = np.array(self.function(given.copy()), dtype=np.float64)
+        with keeping_imaginary_parts(self.name):
+            new = real_values(self.name, self.function(given.copy()))
         if new.shape != (len(windows), self.dim):
             raise InputError(
                 f"{self.name} gives shape {new.shape} for states of shape {given.shape}; give "

@@ -20,7 +20,6 @@ from vpintegrator.runtime.deadline import check_time
 
 _MAXIMUM_ITERATIONS = 60
 _SLOW = 1e-2  # an update shrinking by less asks for a new Jacobian
-_ROUNDING = 1e-9  # updates this small (relative) that shrink no more are rounding errors
 _NOTHING = 2.0**-57  # smaller updates (relative) change no digit of the vector field's argument
 _NUMBERS = 1 << 21  # in matrices that are inverted between two looks at the time
 _FORESEEN = 2.0**-60  # an update foreseen to be smaller is not worth computing
@@ -29,7 +28,11 @@ Field = Callable[[np.ndarray], np.ndarray]
 
 
 def solve_stages(
-    field: Field, jacobian: Field, state: np.ndarray, matrix: np.ndarray
+    field: Field,
+    jacobian: Field,
+    state: np.ndarray,
+    matrix: np.ndarray,
+    rounding: float,
 ) -> np.ndarray:
     """Return f at the stages z + y_i, (dim, stage, trajectory); NaN without a solution.
 
@@ -43,6 +46,8 @@ def solve_stages(
         z, shape (dim, trajectory).
     matrix
         h a_ij, shape (stage, stage).
+    rounding
+        Updates this small (relative) that shrink no more are rounding errors.
     """
     count, stages = state.shape[1], len(matrix)
     base = state[:, None, :]
@@ -84,7 +89,7 @@ def solve_stages(
         if not math.isfinite(np.add.reduce(size)):
             failed |= ~np.isfinite(size) & running
             running &= ~failed
-        small = size <= _ROUNDING
+        small = size <= rounding
         running &= ~(small & (size >= previous)) & (size > _NOTHING)
         left = np.count_nonzero(running)
         if left == 0:

@@ -286,7 +286,9 @@ class Model(Stored, Map):
         with evaluating(self), torch.inference_mode():
             given = as_windows(self, windows)
             k = as_parameters(self, parameters, len(given))
-            return (self(given) if k is None else self(given, k)).double().cpu().numpy()
+            images = self(given) if k is None else self(given, k)
+            # a module of a user may give one tensor at each call
+            return images.double().cpu().numpy().copy()
 
     def derivative(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Return Jacobian matrices (n, window * dim, window * dim) by differentiation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.arguments import of_kind, positive, shown
+from vpintegrator.arguments import ComplexValues, complex_values, of_kind, positive, shown
 from vpintegrator.errors import InputError
 from vpintegrator.models.iteration import evaluating
 from vpintegrator.models.model import Model
@@ -115,9 +115,13 @@ class WrappedModel(Model):
             with evaluating(self), torch.no_grad():
                 images = self.core(torch.zeros(given).to(self.shift))
             shape = tuple(getattr(images, "shape", ()))
+            if torch.is_tensor(images) and images.is_complex():
+                raise complex_values(self.name)
             if shape in wanted or (new == 1 and shape == (count, n)):
                 return
             answer = f"gives {f'shape {shape}' if torch.is_tensor(images) else shown(images)}"
+        except ComplexValues:
+            raise
         except Exception as error:  # whatever a module of the user raises
             answer = f"raises {type(error).__name__}: {error}"
         raise InputError(

@@ -20,6 +20,7 @@ Progress = Callable[[str, int, int], None]
 METHOD = "DOP853"
 TOLERANCE = 1e-13
 CONTROL_TOLERANCE = 1e-12
+_LOOSER = 10  # tolerance of the control over that of the reference
 _PART = 256  # steps solved for at a time
 
 
@@ -134,6 +135,7 @@ def solve_reference(
     sizes = None
     if count and not system.is_discrete:  # nothing is solved of measured systems
         sizes = component_sizes(system, initial, float(times[-1] - times[0]))
+    least = system.smallest_tolerance if system.smallest_tolerance > TOLERANCE else 0.0
     every = 1 if system.is_discrete else 2  # the reference has a state at each middle, too
     # in the memory the states of one time lie together: (time, trajectory, dim)
     both = np.empty((2, len(times), *initial.shape)).swapaxes(1, 2)
@@ -149,8 +151,8 @@ def solve_reference(
         if every == 2:
             fine[1::2] = (part[1:] + part[:-1]) / 2
         for result, outputs, tolerance in (
-            (states, fine, TOLERANCE),
-            (control, part, CONTROL_TOLERANCE),
+            (states, fine, max(TOLERANCE, least)),
+            (control, part, max(CONTROL_TOLERANCE, _LOOSER * least)),
         ):
             new = solve(system, result[:, done], outputs, METHOD, tolerance, tolerance, sizes=sizes)
             stride = (len(outputs) - 1) // (len(part) - 1)
@@ -209,6 +211,10 @@ class BoundedFlow(System):
     @property
     def is_measured(self) -> bool:
         return self._flow.is_measured
+
+    @property
+    def smallest_tolerance(self) -> float:
+        return self._flow.smallest_tolerance
 
     def vector_field_by_component(self, components: Any, parameters: Any = ()) -> Any:
         rates = self._flow.vector_field_by_component(components, parameters)

@@ -117,7 +117,9 @@ class ShardPlan:
 def stack_size(recipe: Recipe) -> int:
     """Return the number of trajectories that are integrated together."""
     # a map computes each trajectory by itself, whatever the tolerance
-    largest = LARGEST_BATCH if recipe.system.is_discrete else batch_size(recipe.method, recipe.rtol)
+    largest = LARGEST_BATCH
+    if not recipe.system.is_discrete:
+        largest = batch_size(recipe.method, recipe.rtol, recipe.system.smallest_tolerance)
     return min(largest, max(_MEMORY // _bytes(recipe), 1))
 
 

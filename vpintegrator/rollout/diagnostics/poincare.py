@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import real_array
+from vpintegrator.arguments import real_array, real_values
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps import find_method
@@ -104,7 +104,8 @@ class SectionObserver:
     def _height(self, states: np.ndarray) -> np.ndarray:
         """Return g at states (..., dim)."""
         if callable(self.surface):
-            return np.asarray(self.surface(states), dtype=np.float64)
+            name = getattr(self.surface, "__name__", type(self.surface).__name__)
+            return real_values(name, self.surface(states))
         return states[..., self.surface]
 
     def observe(self, start: int, states: np.ndarray) -> None:

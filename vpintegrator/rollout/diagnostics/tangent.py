@@ -12,13 +12,16 @@ import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
 from vpintegrator.dynamics.structure import component_scales
+from vpintegrator.dynamics.system import SMALLEST_TOLERANCE
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _TOLERANCE = 1e-13
+_OF_SLOPES = (
+    100  # rounding errors of derivatives over those of values, of functions that are called
+)
 _BATCH = 16  # trajectories in one solution: as many as the smallest tolerance of SciPy allows
 _WINDOW_ENTRIES = 100_000  # entries of the derivatives in memory
 
@@ -243,6 +246,8 @@ def _solve_variational(
     states = count * dim
     # so that the error of each is below the tolerance, not only the mean of all
     tolerance = max(_TOLERANCE / math.sqrt(count), SMALLEST_TOLERANCE)
+    if (least := system.smallest_tolerance) > SMALLEST_TOLERANCE:
+        tolerance = max(tolerance, _OF_SLOPES * least)
 
     def field(_: float, y: np.ndarray) -> np.ndarray:
         z, tangent = y[:states].reshape(count, dim), y[states:].reshape(count, *first.shape)
