@@ -152,12 +152,12 @@ def as_path(argument: str, value: Any) -> Path:
 def real_array(argument: str, value: Any, axes: Collection[str] | None) -> Any:
     """Return ``value`` as a nonempty float64 array with these axes, else raise InputError.
 
-    Without ``axes`` any number of axes is right.
+    Without ``axes`` any number of axes is right. Masked values become NaN.
     """
     import numpy as np
 
     try:
-        found = np.asarray(value)
+        found = as_numpy(value)
         if found.dtype.kind not in "fiu":
             raise TypeError
         found = found.astype(np.float64, copy=False)
@@ -229,6 +229,39 @@ def keeping_imaginary_parts(source: str) -> Iterator[None]:
             yield
         except np.exceptions.ComplexWarning:
             raise complex_values(source) from None
+
+
+def as_numpy(value: Any) -> Any:
+    """Return an array, a tensor, or lists of these as a NumPy array, of any type of numbers.
+
+    Masked values become NaN, and tensors are detached and copied from their device.
+
+    Raises
+    ------
+    ValueError
+        If the shapes in a list differ; other errors are those of NumPy.
+
+    Examples
+    --------
+    >>> from vpintegrator.arguments import as_numpy
+    >>> as_numpy([torch.ones(2), np.ma.array([3, 999], mask=[False, True])])
+    array([[ 1.,  1.],
+           [ 3., nan]])
+    """
+    import numpy as np
+
+    if isinstance(value, np.ma.MaskedArray):
+        # whole numbers have no NaN
+        masked: Any = value if value.dtype.kind in "fc" else value.astype(np.float64)
+        return masked.filled(np.nan)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        return (value.double() if value.is_floating_point() else value).numpy()
+    kinds = (np.ndarray, list, tuple)
+    is_list = isinstance(value, list | tuple)
+    if is_list and any(isinstance(part, kinds) or hasattr(part, "detach") for part in value):
+        return np.stack([as_numpy(part) for part in value])
+    return np.asarray(value)
 
 
 def shown(value: Any) -> str:

@@ -4,7 +4,9 @@ import signal
 from dataclasses import dataclass
 from typing import ClassVar
 
+import h5py
 import numpy as np
+import pandas
 import pytest
 import torch
 from click.testing import CliRunner
@@ -89,8 +91,108 @@ def test_all_doors_lead_to_the_same_model(tmp_path):
     assert len({fit.error for fit in found}) == 1 and found[0].error < 1e-3
     assert all(torch.equal(weights(fit.model), weights(found[0].model)) for fit in found)
     assert float(found[-1].model.metadata["step"]) == 0.5
-    with pytest.raises(vp.InputError, match="step and structure are arguments of arrays"):
+    with pytest.raises(vp.InputError, match="step and structure are arguments of states"):
         vp.fit(data, kinds, step=0.5)
+
+
+def frames(states):
+    """Return a table for each run, whose columns are not in the same order in all of them."""
+    tables = [pandas.DataFrame(run, columns=["q", "p"]) for run in states]
+    return [table[["p", "q"]] if k % 2 and k else table for k, table in enumerate(tables)]
+
+
+def files(states, folder):
+    """Return paths of files that are no datasets."""
+    np.save(folder / "a.npy", states)
+    with h5py.File(folder / "other.h5", "w") as file:
+        file["lab/states"] = states
+    rows = pandas.DataFrame(states.reshape(-1, 2), columns=["q", "p"])
+    runs = np.repeat(np.arange(len(states)), states.shape[1])
+    rows.assign(run=runs).to_csv(folder / "a.txt", sep=" ", index=False)
+    return [folder / "a.npy", str(folder / "other.h5"), folder / "a.txt"]
+
+
+def test_states_of_every_kind_are_a_door(tmp_path):
+    states, kinds = orbits(), kinds_of("sgf", {"degree": 6})
+    tensor = torch.tensor(states, requires_grad=True)
+    masked = np.ma.array(np.concatenate([states, np.full((40, 3, 2), 999.0)], axis=1))
+    masked[:, 6:] = np.ma.masked
+    doors = [
+        tensor,
+        [*states],
+        [*tensor],
+        states.tolist(),
+        masked,
+        [*masked],
+        {"x": tensor, "dt": torch.tensor(0.5)},
+        frames(states),
+        pandas.concat(frames(states), keys=range(40), names=["run", None]).reset_index("run"),
+        *files(states, tmp_path),
+    ]
+    errors = [vp.fit(door, kinds, step=0.5, structure="symplectic").error for door in doors]
+    np.testing.assert_allclose(errors, errors[0], rtol=1e-9)
+    assert errors[0] < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["arrays", "tensors", "lists", "frames", "masked"])
+def test_runs_may_differ_in_length(kind):
+    runs = [run[: 3 + k % 4] for k, run in enumerate(orbits())]
+    expected = vp.fit(padded(runs), kinds_of("sgf", {"degree": 6}), step=0.5).error
+    door = {
+        "arrays": lambda: tuple(runs),
+        "tensors": lambda: [torch.from_numpy(run) for run in runs],
+        "lists": lambda: [run.tolist() for run in runs],
+        "frames": lambda: [pandas.DataFrame(run, columns=["u", "v"]) for run in runs],
+        "masked": lambda: np.ma.masked_equal(np.nan_to_num(padded(runs), nan=-7), -7),
+    }[kind]()
+    result = vp.fit(door, kinds_of("sgf", {"degree": 6}), step=0.5)
+    assert result.error == expected < 1e-3
+
+
+def padded(runs):
+    """Return runs as one array, NaN behind their ends."""
+    result = np.full((len(runs), max(map(len, runs)), 2), np.nan)
+    for row, run in zip(result, runs, strict=True):
+        row[: len(run)] = run
+    return result
+
+
+def test_pairs_may_be_tensors_tables_or_masked():
+    before = orbits(60, 2)[:, 0]
+    after, kinds = turned(before), kinds_of("sgf", {"degree": 4})
+    expected = vp.fit((before[3:], after[3:]), kinds).error
+    lost = np.ma.array(after, mask=np.arange(60)[:, None] < [3, 0])
+    lost.data[:3] = 999.0
+    gone = np.where(np.arange(60)[:, None] < 3, np.nan, after)
+    for pair in (
+        (before, lost),
+        (torch.from_numpy(before), torch.from_numpy(gone)),
+        (pandas.DataFrame(before), pandas.DataFrame(gone)),
+    ):
+        assert vp.fit(pair, kinds).error == expected < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("door", "message"),
+    [
+        (
+            [np.zeros((4, 2)), np.zeros((5, 3))],
+            r"runs of shape \(time, dim\).* found \(4, 2\), \(5",
+        ),
+        ([np.zeros(4), np.zeros(5)], r"found \(4,\), \(5,\)"),
+        ([pandas.DataFrame({"q": [1.0]}), pandas.DataFrame({"r": [1.0]})], "table 1 has the col"),
+        (torch.zeros(6, 5, 2, dtype=torch.complex128), "real numbers"),
+        (torch.zeros(6, 5, 2), "does not say the time between two states"),
+        (7.5, "expected one array of states"),
+        ([None, "a"], "expected one array of states"),
+        ([], "expected one array of states"),
+        (object(), "expected one array of states"),
+    ],
+)
+def test_what_is_no_door_is_refused_in_a_sentence(door, message):
+    with pytest.raises(vp.InputError, match=message) as error:
+        vp.fit(door)
+    assert "\n" not in str(error.value)
 
 
 def test_pairs_and_trajectories_of_two_states_give_the_same_model():

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Literal
-
-import numpy as np
+from typing import Any, Literal
 
 from vpintegrator.arguments import one_of, positive, whole
-from vpintegrator.data import Dataset, import_dataset
+from vpintegrator.data.importing.opening import is_dataset, opened
 from vpintegrator.data.inspection import without_broken_structure
 from vpintegrator.errors import InputError
 from vpintegrator.models.iteration import with_gradients
@@ -36,12 +30,11 @@ NOTHING_LEARNED = (
     "no model has learned anything: no validation error was finite; try another model, dataset or "
     "learning rate"
 )
-Data = Dataset | str | os.PathLike[str] | np.ndarray | tuple[np.ndarray, np.ndarray]
 
 
 @with_gradients
 def fit(
-    data: Data,
+    data: Any,
     kinds: Sequence[Kind] = KINDS,
     *,
     step: float | None = None,
@@ -61,14 +54,15 @@ def fit(
     Parameters
     ----------
     data
-        A dataset or its path; an array of states (trajectory, time, dim) with ``step``; or a pair
-        of arrays (before, after) of states (pair, dim).
+        A dataset or its path; states as :func:`vpintegrator.import_dataset` takes them, such as an
+        array or a tensor (trajectory, time, dim) or a list of runs of any lengths, with ``step``
+        where they tell no times; or a tuple of two arrays (before, after) of states (pair, dim).
     kinds
         Kinds of maps in the order in which they are tried, see
         :class:`vpintegrator.training.Kind`.
     step, structure
-        Time between states of an array, and the structure that its map keeps. Without a claim the
-        error decides.
+        Time between states that are no dataset, and the structure that their map keeps. Without a
+        claim the error decides.
     seconds
         Time of the whole fit. Choices count iterations, so that seconds only end it.
     epochs
@@ -114,7 +108,8 @@ def fit(
     if prefer == "cost" and target is None:
         raise InputError("prefer = 'cost' needs the largest error that is allowed: give target")
     budget = Budget(epochs, target, seconds, seed, cheapest=prefer == "cost")
-    with held_back() as signals, _opened(data, step, structure) as training_data:
+    with held_back() as signals, opened(data, step, structure) as dataset:
+        training_data = TrainingData(without_broken_structure(dataset))
         end = math.inf if seconds is None else start + seconds
         kinds = [*kinds, ClassicalMethods()] if budget.cheapest else kinds
         fits, stopped_by = _try_kinds(training_data, kinds, budget, end, progress)
@@ -125,7 +120,7 @@ def fit(
         # test windows are judged in order, as many as there is time for
         with until(max(end, time.perf_counter() + 1.0)):
             _describe(choice, fits, training_data)
-        if isinstance(data, np.ndarray | tuple):  # its file is deleted
+        if not is_dataset(data):  # its file is deleted
             choice.model.metadata.pop("dataset")
         spent = time.perf_counter() - start
         record = choice.history.summary() | {"search_seconds": spent}
@@ -207,18 +202,3 @@ def _describe(choice: Fit, fits: Sequence[Fit], data: TrainingData) -> None:
         warnings.warn(history.warning, stacklevel=5)
     data.describe(model)
     model.metadata["search"] = json.dumps([fit.line for fit in fits])
-
-
-@contextmanager
-def _opened(data: Data, step: float | None, structure: str | None) -> Iterator[TrainingData]:
-    """Open a dataset, or store arrays as one for as long as they are needed."""
-    if not isinstance(data, np.ndarray | tuple):
-        if step is not None or structure is not None:
-            raise InputError("step and structure are arguments of arrays; a dataset has its own")
-        yield TrainingData.of(without_broken_structure(data))
-        return
-    with tempfile.TemporaryDirectory(prefix="vp-fit-") as folder:
-        path = Path(folder, "states.h5")
-        pairs: Literal[True] | None = True if isinstance(data, tuple) else None
-        dataset = import_dataset(data, path, step=step, pairs=pairs, structure=structure)
-        yield TrainingData(dataset)

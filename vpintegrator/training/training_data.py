@@ -121,10 +121,10 @@ class TrainingData:
 
     @property
     def is_few(self) -> bool:
-        """Whether data are measured, without gaps, and so few that no pairs are held out."""
+        """Whether data are measured, and so few that no pairs are held out."""
         shapes = [self.dataset.shapes.get(group, (0, 1, 0)) for group in ("train", "validation")]
         pairs = sum(count * max(times - 1, 0) for count, times, _ in shapes)
-        return self.dataset.is_observed and self.dataset.is_complete and pairs <= FEW
+        return self.dataset.is_observed and pairs <= FEW
 
     @cached_property
     def known_pairs(self) -> KnownPairs:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import h5py
 import numpy as np
 
+from vpintegrator.arguments import as_numpy
 from vpintegrator.dynamics.expressions.parsing import check_name
 from vpintegrator.dynamics.family import STEP
 from vpintegrator.errors import InputError, nearest, printable
@@ -211,13 +212,61 @@ def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
                 source = found if isinstance(found, np.ndarray) else dict(found)
     if columns is not None:
         raise InputError("columns names those of a text table; components names those of arrays")
-    if hasattr(source, "iloc"):
+    if isinstance(source, list | tuple) and source and all(map(_is_table, source)):
+        source = _joined_tables(source, where)
+    if _is_table(source):
         yield _Source(where, _columns_of_table(source, where), is_table=True)
         return
-    listed = isinstance(source, list | tuple) and all(isinstance(run, np.ndarray) for run in source)
-    if listed and [len(shape) for shape in {run.shape[1:] for run in source}] == [1]:
-        source = _padded([_numbers(run, where) for run in source])
-    yield _Source(where, source if isinstance(source, Mapping) else {"array": source})
+    if isinstance(source, Mapping):
+        named = {str(name): _of_runs(a, f"{where}, {name}", 1) for name, a in source.items()}
+        yield _Source(where, named)
+    else:
+        yield _Source(where, {"array": _of_runs(source, where, 2)})
+
+
+def _of_runs(values: Any, where: str, axes: int) -> Any:
+    """Return a list of runs, arrays of any lengths, as one array; anything else as it is.
+
+    Runs that differ in length have so many ``axes`` or more.
+    """
+    if not isinstance(values, list | tuple):
+        return values
+    with reading(where, said="cannot be read as an array"):
+        arrays = [as_numpy(run) for run in values]
+        if len({run.shape for run in arrays}) < 2:
+            return as_numpy(values)
+    lengths = {len(run) if run.ndim else 0 for run in arrays}
+    if len({run.shape[1:] for run in arrays}) > 1 or 0 in lengths or arrays[0].ndim < axes:
+        shapes = ", ".join(str(run.shape) for run in arrays[:4])
+        raise InputError(
+            f"{where}: expected runs of shape {'(time, dim)' if axes == 2 else '(time,)'}, which "
+            f"differ in their lengths alone, found {shapes}{', ...' if len(arrays) > 4 else ''}"
+        )
+    return _padded([_numbers(run, where) for run in arrays])
+
+
+def _joined_tables(tables: Sequence[Any], where: str) -> Any:
+    """Return tables of the same columns, each of a run or several, as one with a column ``run``."""
+    import pandas
+
+    columns = [str(name) for name in tables[0].columns]
+    parts = []
+    for k, table in enumerate(tables):
+        table = table.rename(columns=str)
+        if sorted(table.columns) != sorted(columns):
+            raise InputError(
+                f"{where}: table {k} has the columns {', '.join(table.columns)}, but table 0 has "
+                f"{', '.join(columns)}; give all runs the same columns"
+            )
+        run = next((name for name in columns if plain_name(name).lower() in _RUNS), None)
+        own = [0] * len(table) if run is None else table[run]
+        table = table[[name for name in columns if name != run]]
+        parts.append(table.assign(run=[f"{k} {value}" for value in own]))
+    return pandas.concat(parts, ignore_index=True)
+
+
+def _is_table(source: Any) -> bool:
+    return hasattr(source, "iloc") and hasattr(source, "columns")
 
 
 def _hdf5_arrays(file: h5py.File, where: str) -> dict[str, Any]:
@@ -265,12 +314,14 @@ def _columns_of_table(table: pandas.DataFrame, where: str) -> dict[str, np.ndarr
         groups = list(runs.indices.values())
     arrays = {}
     for k, name in enumerate(names):
+        if k == run:
+            continue
         column = table.iloc[:, k]
         cells = pandas.to_numeric(column, errors="coerce")
         texts = cells.isna() & column.notna()
         if texts.any():
             arrays[name] = column[texts].to_numpy()
-        elif k != run:
+        else:
             values = cells.to_numpy(dtype=np.float64)
             arrays[name] = _padded([values[rows, None] for rows in groups])
     return arrays
@@ -367,7 +418,7 @@ def _numbers(values: Any, where: str) -> np.ndarray:
         if isinstance(values, h5py.Dataset):
             check_dataset(values, where)
             values = values[...]
-        found = np.asarray(values)
+        found = as_numpy(values)
     if found.dtype.kind not in "fiu":
         text = printable(str(next(iter(found.flat), "nothing")))[:60]
         raise InputError(

@@ -110,7 +110,7 @@ class Kind(ABC):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no such model, or None."""
-        return None if data.dataset.is_complete else "some states were not observed"
+        return None
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether a model of this kind can still be chosen, if there are other kinds, too."""

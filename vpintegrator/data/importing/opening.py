@@ -1,0 +1,69 @@
+"""Datasets of anything that holds states, for as long as they are needed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from vpintegrator.data.dataset import Dataset, open_dataset
+from vpintegrator.data.importing.import_dataset import import_dataset
+from vpintegrator.data.importing.readers import SEPARATORS, ending_of
+from vpintegrator.errors import InputError
+from vpintegrator.storage.reading import kind_of
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether data are a dataset or the path of a file that is no source of an import.
+
+    Raises
+    ------
+    InputError
+        If there is no file of this path, or it is damaged.
+    """
+    if not isinstance(data, str | os.PathLike):
+        return isinstance(data, Dataset)
+    kind = kind_of(data)
+    is_text = kind is None and ending_of(Path(data)) in SEPARATORS
+    return not (is_text or kind in ("arrays", "hdf5"))
+
+
+@contextmanager
+def opened(data: Any, step: float | None = None, structure: str | None = None) -> Iterator[Dataset]:
+    """Give a dataset, or states imported into a temporary one.
+
+    Parameters
+    ----------
+    data
+        A dataset or its path; a source of :func:`vpintegrator.import_dataset`; or a tuple of two
+        arrays, the states before and after a step.
+    step, structure
+        Arguments of the import.
+
+    Raises
+    ------
+    InputError
+        If the data are no states, or ``step`` or ``structure`` are given beside a dataset.
+
+    Examples
+    --------
+    >>> from vpintegrator.data.importing.opening import opened
+    >>> runs = [np.random.default_rng(k).normal(size=(20 + k, 2)) for k in range(6)]
+    >>> with opened(runs, step=0.1) as dataset:
+    ...     dataset.step, dataset.shapes["train"]
+    (0.1, (4, 25, 2))
+    """
+    if is_dataset(data):
+        if step is not None or structure is not None:
+            raise InputError("step and structure are arguments of states; a dataset has its own")
+        yield data if isinstance(data, Dataset) else open_dataset(data)
+        return
+    is_pair = isinstance(data, tuple) and len(data) == 2
+    with tempfile.TemporaryDirectory(prefix="vp-states-") as folder:
+        path = Path(folder, "states.h5")
+        yield import_dataset(
+            data, path, step=step, structure=structure, pairs=True if is_pair else None
+        )
