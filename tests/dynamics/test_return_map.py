@@ -269,3 +269,83 @@ def test_families_of_return_maps_have_parts():
     assert found[-1] == pytest.approx(family.extended.map(z), abs=1e-9)
     assert found[2, :, :2] == pytest.approx(turned(z[:, :2], 0.3 * np.pi, 0.3), abs=1e-8)
     assert vp.return_map("rigid-body", "z3 = 0.1").states_between(z[:, :2], 4) is None
+
+
+FREE_ROTOR = """
+state = ["q", "x", "p", "y"]
+parameters = { e = 0.0 }
+hamiltonian = "p**2/2 + (y**2 + x**2)/2 + e*x*cos(q)"
+periodic = { q = "2*pi" }
+"""
+POLAR = """
+state = ["r", "phi", "pr", "L"]
+hamiltonian = "pr**2/2 + L**2/(2*r**2) - 1/r"
+periodic = { phi = "2*pi" }
+"""
+# the angle swings to and fro while it turns, and passes planes several times
+SWINGING = """
+state = ["x", "y", "q"]
+parameters = { a = 0.3, b = 1.0 }
+vector_field = { x = "y", y = "-x", q = "a + b*x" }
+periodic = { q = 2.0 }
+"""
+
+
+def event_times(field, start, component, period, way, count, most=400.0):
+    """Times at which an angle passes planes in one direction, by the events of solve_ivp."""
+
+    def event(t, z):
+        return np.sin(2 * np.pi * (z[component] - start[component]) / period / 2)
+
+    def field_(t, z):
+        return field(z)
+
+    options = {"rtol": 1e-11, "atol": 1e-12, "max_step": 0.05, "events": event}
+    found = solve_ivp(field_, (0, most), start, method="DOP853", **options)
+    times, states = found.t_events[0], found.y_events[0]
+    rates = np.array([field(z)[component] for z in states])
+    keep = (times > 1e-6) & (rates * way > 0)
+    return times[keep][:count]
+
+
+@pytest.mark.parametrize("e", [0.0, 1e-10, 1e-3, 0.3])
+@pytest.mark.parametrize("crossings", [1, 3])
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_fast_rotors_return_at_each_turn(e, crossings, direction):
+    flow = vp.load_system(FREE_ROTOR, e=e)
+    options = {"energy": 2.0, "crossings": crossings, "direction": direction}
+    returns = vp.return_map(flow, "q = 0.4", **options)
+    states = np.array([[0.1, 0.2], [0.0, 0.0], [-0.5, 0.3]])
+    none = np.empty((3, 0))
+    _, durations = returns.section_map.images(states, none, 1e-13, 1e-13)
+    starts = returns.section_map.flow_states(states, none).T
+    way = 1 if direction == "up" else -1
+    for start, duration in zip(starts, durations, strict=True):
+        times = event_times(flow.vector_field, start, 0, 2 * np.pi, way, crossings, 12.0)
+        assert duration == pytest.approx(times[crossings - 1], abs=1e-8)
+
+
+@pytest.mark.parametrize("crossings", [1, 2])
+def test_kepler_in_polar_coordinates_returns_after_a_period(crossings):
+    returns = vp.return_map(vp.load_system(POLAR), "phi = 0", energy=-0.5, crossings=crossings)
+    states = np.array([[1.0, 0.0], [1.3, 0.2], [0.6, -0.1]])
+    images, durations = returns.section_map.images(states, np.empty((3, 0)), 1e-13, 1e-13)
+    np.testing.assert_allclose(images, states, atol=1e-10)  # orbits close
+    np.testing.assert_allclose(durations, 2 * np.pi * crossings, atol=1e-9)
+    between = returns.section_map.states_between(states, crossings)
+    assert between is None or between.shape == (crossings + 1, 3, 2)
+
+
+@pytest.mark.parametrize("b", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_angles_that_swing_return_at_the_first_passage(b, direction):
+    flow = vp.load_system(SWINGING, b=b, a=0.3 if direction == "up" else -0.3)
+    returns = vp.return_map(flow, "q = 0.2", direction=direction)
+    way = 1 if direction == "up" else -1
+    for x, y in ((0.2, 0.1), (-0.3, 0.4), (1.0, 0.0)):
+        start = np.array([x, y, 0.2])
+        _, durations = returns.section_map.images(start[None, :2], np.empty((1, 0)), 1e-12, 1e-12)
+        if flow.vector_field(start)[2] * way <= 0:  # it starts the other way
+            continue
+        times = event_times(flow.vector_field, start, 2, 2.0, way, 1, 40.0)
+        assert durations[0] == pytest.approx(times[0], abs=1e-7)

@@ -26,6 +26,8 @@ _MOST_STEPS = 20_000  # steps after which a solution counts as not returning
 _SMALLEST = 1e-14  # step, of the time
 _NUDGE = 1e-8  # relative change of components that shows the terms of the field
 _NEWTON = 8  # iterations at most; from the cubic's root two or three are enough
+_TURN = 0.5  # of the period of an angle that a step is foreseen to cover at most
+_FAR = 0.75  # the same of a step that counts
 _HALVINGS = 45  # bisections of the step, for the root of the cubic
 
 
@@ -242,20 +244,27 @@ def follow(
     for _ in range(_MOST_STEPS * event.count):
         if not len(rows):
             break
+        if event.normal is not None and event.period < np.inf:
+            # a step over several turns would count as one
+            speed = np.abs(event.normal @ rate)
+            far = step * speed > _TURN * event.period
+            step[far] = _TURN * event.period / speed[far]
         last = step >= event.until - time
         step = np.where(last, event.until - time, step)
         new, new_rate, error = formulas.step(state, rate, step, parameters, size)
-        accepted = error <= 1  # and so finite
         if event.normal is None:
+            accepted = error <= 1  # and so finite
             done = accepted & last
             ends[:, rows[done]], durations[rows[done]] = new[:, done], event.until[done]
         else:
             before, after = (event.normal @ z - event.value for z in (state, new))
+            error[np.abs(after - before) > _FAR * event.period] = np.inf
+            accepted = error <= 1
             slopes = [step * (event.normal @ z) for z in (rate, new_rate)]
-            passed += _passage(event, before, after, *slopes) & accepted
+            passes, level = _passage(event, before, after, *slopes)
+            passed += passes & accepted
             done = accepted & (passed == event.count)
             if len(which := np.flatnonzero(done)):
-                level = event.level(after) * event.period if event.period < np.inf else 0.0
                 cubic = _Cubic(*(each[which] for each in (before - level, after - level, *slopes)))
                 ends[:, rows[which]], later = _located(
                     formulas,
@@ -284,16 +293,23 @@ def _passage(
     after: np.ndarray,
     slope: np.ndarray,
     last_slope: np.ndarray,
-) -> np.ndarray:
-    """Whether a plane is passed in a step, (trajectory,), of heights and slopes at its ends."""
-    passed = event.level(after) > event.level(before)
-    if event.period == np.inf:
-        # both ends on one side, and beyond the plane between: the cubic says so
-        doubtful = (before * after > 0) & (slope * last_slope < 0) & (before * slope < 0)
-        if len(which := np.flatnonzero(doubtful)):
-            cubic = _Cubic(before[which], after[which], slope[which], last_slope[which])
-            passed[which] = cubic.at(cubic.turn()) * before[which] < 0
-    return passed
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return whether a plane is passed in a step, and its height, (trajectory,) each.
+
+    ``before``, ``after``, ``slope`` and ``last_slope`` are heights and slopes at the ends.
+    """
+    first, last = event.level(before), event.level(after)
+    passed, height = last > first, np.zeros_like(after)
+    if event.period < np.inf:
+        # the next of the equal planes on the way
+        height = np.where(passed, last, first + (slope > 0)) * event.period
+        before, after = before - height, after - height
+    # both ends on one side, and beyond the plane between: the cubic says so
+    doubtful = (before * after > 0) & (slope * last_slope < 0) & (before * slope < 0)
+    if len(which := np.flatnonzero(doubtful)):
+        cubic = _Cubic(before[which], after[which], slope[which], last_slope[which])
+        passed[which] = cubic.at(cubic.turn()) * before[which] < 0
+    return passed, height
 
 
 def _located(

@@ -1,5 +1,7 @@
 """Poincare sections against closed forms and the events of solve_ivp."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -136,3 +138,91 @@ def test_an_angle_put_back_into_its_period_does_not_cross_there():
         for way in (1, -1)
     ]
     assert counts == [6, 0, 6, 0]
+
+
+@pytest.mark.parametrize("turns", [0.3, 0.51, 0.77, 0.999, 1.0, 1.6, 2.35])
+@pytest.mark.parametrize("way", [1, -1])
+def test_angles_that_turn_fast_cross_at_each_turn(turns, way):
+    """A free rotor: crossings are at known times, and another component is linear in time."""
+    steps, period = 40, 2.5
+    times = 0.5 * np.arange(steps + 1)
+    angle = 0.3 + way * turns * period * times / 0.5
+    states = np.stack([times**2, angle], axis=-1)[None]
+    fast = turns >= 0.5
+    told = pytest.warns(UserWarning, match="turns by up to") if fast else nullcontext()
+    with told:
+        section = poincare_section(states, 0.5, 1, 1.0, way, period)
+    planes = 1.0 + way * period * np.arange(-1, 3 * steps)
+    expected = (planes - 0.3) / (way * turns * period) * 0.5
+    expected = expected[(expected > 0) & (expected <= times[-1])]
+    np.testing.assert_allclose(section.time, expected, atol=1e-10)
+    np.testing.assert_allclose(section.points[:, 0], expected**2, atol=1e-8)
+
+
+def test_parts_of_fast_angles_give_the_same_section():
+    times = 0.1 * np.arange(60)
+    angle = np.stack([31.0 * times + np.sin(times), 40 * np.sin(times)])
+    wrapped = np.mod(5.0 * times, 2 * np.pi)[None]
+    states = np.concatenate([angle, wrapped])[..., None]
+    observers = [SectionObserver(0, 0.5, 0, 0.1, 2 * np.pi) for _ in range(2)]
+    observers[0].observe(0, states)
+    for first in range(0, 60, 4):
+        observers[1].observe(first, states[:, first : first + 4])
+    whole, parts = (each.section for each in observers)
+    for key in ("points", "trajectory", "time"):
+        np.testing.assert_array_equal(getattr(whole, key), getattr(parts, key))
+    assert len(whole.time) > 40
+
+
+@pytest.mark.parametrize("speed", [0.7, 1.9, -1.3])
+@pytest.mark.parametrize("value", [0.0, 3.0, 2 * np.pi])
+@pytest.mark.parametrize("by_function", [False, True])
+def test_angles_put_back_into_a_period_cross_also_at_its_ends(speed, value, by_function):
+    times = 0.2 * np.arange(400)
+    angle = 0.1 + speed * times + 0.2 * np.sin(times)
+    wrapped = np.mod(angle, 2 * np.pi)
+    options = value, int(np.sign(speed)), 2 * np.pi
+    states = np.stack([wrapped, np.cos(angle), np.sin(angle)], axis=-1)[None]
+    exact = poincare_section(states[..., 1:] * 0 + angle[None, :, None], 0.2, 0, *options)
+    surface = 0
+    if by_function:
+        states = states[..., 1:]
+
+        def surface(z):
+            return np.mod(np.arctan2(z[..., 1], z[..., 0]), 2 * np.pi)
+
+    section = poincare_section(states, 0.2, surface, *options)
+    assert len(section.time) == len(exact.time) > 5
+    np.testing.assert_allclose(section.time, exact.time, atol=1e-6)
+
+
+def test_a_turn_by_the_nearer_side_is_told():
+    wrapped = np.mod(0.4 * np.arange(50), 1.0)
+    with pytest.warns(UserWarning, match="nearer side"):
+        section = poincare_section(wrapped[None, :, None], 1.0, 0, 0.5, 1, 1.0)
+    assert len(section.time) == 20
+
+
+def test_sections_of_a_fast_rotor_in_a_comparison():
+    rotor = vp.load_system(
+        'state = ["q", "p"]\nhamiltonian = "p**2/2 - 0.01*cos(q)"\nperiodic = {q = "2*pi"}'
+    )
+    with pytest.warns(UserWarning, match="turns by up to"):
+        report = vp.compare(
+            None,
+            "gauss-legendre-6",
+            system=rotor,
+            initial=np.array([[0.0, 9.6]]),
+            step=0.5,
+            steps=200,
+            section="q = 1",
+        )
+    found = report.runs["gauss-legendre-6"].section
+    last = report.reference[0, -1, 0]
+    assert len(found.time) == np.floor((last - 1) / (2 * np.pi)) + 1
+    assert len(found.time) > 150
+    # time of a turn, by the integral of 1/p at the energy
+    q = np.linspace(0, 2 * np.pi, 2000, endpoint=False)
+    energy = 9.6**2 / 2 - 0.01
+    period = 2 * np.pi * np.mean(1 / np.sqrt(2 * (energy + 0.01 * np.cos(q))))
+    np.testing.assert_allclose(np.diff(found.time).mean(), period, rtol=1e-5)

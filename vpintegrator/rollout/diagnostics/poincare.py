@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from vpintegrator.rollout.variables import Measurement, Variable
 
 POINTS = 10  # states that the interpolation polynomial goes through
 _BEFORE = POINTS // 2 - 1  # points before the interval of the crossing
+_QUARTER = 0.25  # turn in a step from which on the nearer side is doubtful
+_HALF = 0.5  # turn in a step from which on states are too far apart for an interpolation
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,9 @@ class SectionObserver:
         Time step of the trajectories.
     period
         Period of g: of an angle, or of the time in periodic equations. The surfaces c + period, c +
-        2 period, ... are then the same. A change by half a period or more in one step is no
-        crossing: there an angle is put back into one period.
+        2 period, ... are then the same, and each that is passed counts. Where the states about a
+        step lie in one period, an angle may have been put back into it: a change by half a period
+        or more is continued by the nearer side there. :meth:`warn` tells of angles that turn fast.
     system
         The system of which the trajectories are solutions; None for other maps.
 
@@ -91,6 +95,8 @@ class SectionObserver:
         # step of the first of them, and first step after which crossings are still to be sought
         self._start = self._next = 0
         self._found: list[Section] = []
+        # largest changes in a step, in periods: of all, and of those by the nearer side
+        self._turns = self._nearer = 0.0
 
     @property
     def section(self) -> Section:
@@ -130,24 +136,32 @@ class SectionObserver:
         """Return crossings between the states of the steps from ``_next`` to ``end``."""
         count, dim = states.shape[1:]
         first = self._next - self._start
-        height = self._height(states[:, first : end - self._start + 1]) - self.value
+        heights = self._height(states) - self.value  # (trajectory, count)
+        finite = np.isfinite(states).all(axis=-1)
+        known = np.where(finite.all(axis=1), count, (~finite).argmax(axis=1))  # of each trajectory
+        height = heights[:, first : end - self._start + 1]
         before, after = height[:, :-1], height[:, 1:]
-        plane = np.zeros_like(after)  # offset of the plane that is crossed
-        crossed = np.zeros(before.shape, dtype=bool)
-        for way in (1, -1):
-            last = np.zeros_like(after)
+        if self.period is not None:
+            after = self._continued(heights, before, after, first, known)
+        plane, passes = np.zeros((2, *after.shape))  # offset of the last plane, and their number
+        way = np.sign(after - before)
+        for sign in (1, -1):
+            last, number = np.zeros_like(after), np.ones_like(after)
             if self.period is not None:
-                last = self.period * np.floor(way * after / self.period)
-            passed = (way * before < last) & (way * after >= last) & (way * self.direction >= 0)
-            if self.period is not None:
-                passed &= np.abs(after - before) < self.period / 2
-            plane, crossed = np.where(passed, way * last, plane), crossed | passed
-        trajectory, index = np.nonzero(crossed)
+                turns = np.floor(sign * after / self.period)
+                last, number = self.period * turns, turns - np.floor(sign * before / self.period)
+            passed = (sign * before < last) & (sign * after >= last) & (sign * self.direction >= 0)
+            plane, passes = np.where(passed, sign * last, plane), np.where(passed, number, passes)
+        trajectory, index = np.nonzero(passes)
+        numbers = passes[trajectory, index].astype(int)
+        earlier = np.arange(numbers.sum()) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+        trajectory, index = np.repeat(trajectory, numbers), np.repeat(index, numbers)
         value = self.value + plane[trajectory, index]
+        if self.period is not None:
+            value -= way[trajectory, index] * self.period * earlier
         index += first
         points = min(POINTS, count)
-        finite = np.isfinite(states).all(axis=-1)
-        last = np.where(finite.all(axis=1), count, (~finite).argmax(axis=1))[trajectory]
+        last = known[trajectory]
         begin = np.clip(index - _BEFORE, 0, np.maximum(last - points, 0))
         usable = (begin + points <= last) & (index + 1 < last)
         trajectory, index, begin = trajectory[usable], index[usable], begin[usable]
@@ -155,6 +169,18 @@ class SectionObserver:
         if not len(index):
             return Section(np.empty((0, dim)), index, value)
         near = states[trajectory[:, None], begin[:, None] + np.arange(points)]
+        turned = np.zeros(len(index), dtype=bool)  # crossings among states put back into a period
+        if self.period is not None:
+            rows = heights[trajectory[:, None], begin[:, None] + np.arange(points)]
+            jumps = np.abs(np.diff(rows, axis=1)).max(axis=1) >= self.period / 2
+            turned = jumps & (np.ptp(rows, axis=1) <= self.period)
+            if not callable(self.surface) and turned.any():
+                column = np.unwrap(near[turned][..., self.surface], period=self.period, axis=1)
+                at = np.flatnonzero(turned)
+                place = (index - begin)[at]
+                given = near[at, place, self.surface]
+                column += (given - column[np.arange(len(at)), place])[:, None]
+                near[at, :, self.surface] = column
         # polynomials through the points, in a variable that is 0 in their middle: small powers
         powers = np.linalg.inv(np.vander(np.arange(points) - (points - 1) / 2))
         # sums in one order, whatever the number of crossings: einsum's would depend on it
@@ -163,7 +189,8 @@ class SectionObserver:
 
         def height_at(place: np.ndarray, crossing: np.ndarray) -> np.ndarray:
             chosen = crossing.astype(int)
-            return self._height(np.polyval(coefficients[:, chosen], place[:, None])) - value[chosen]
+            near = np.polyval(coefficients[:, chosen], place[:, None])
+            return self._nearest(self._height(near) - value[chosen], turned[chosen])
 
         place = _root(height_at, low, low + 1)
         crossing = np.polyval(coefficients, place[:, None])
@@ -174,12 +201,60 @@ class SectionObserver:
             before, time = states[trajectory, index], self.step * (place - low)
             for _ in range(3):  # with this slope each iteration gains seven digits
                 crossing = _flow(self.system, before, time)
-                time = time - (self._height(crossing) - value) / slope
+                time = time - self._nearest(self._height(crossing) - value, turned) / slope
             place = low + time / self.step
         if not callable(self.surface):
             crossing[:, self.surface] = self.value
         time = self.step * (self._start + begin + (points - 1) / 2 + place)
         return Section(crossing, trajectory, time)
+
+    def _nearest(self, height: np.ndarray, turned: np.ndarray) -> np.ndarray:
+        """Return heights above the nearest of the equal surfaces where g is put back."""
+        if self.period is None or not turned.any() or not callable(self.surface):
+            return height
+        return np.where(turned, height - self.period * np.rint(height / self.period), height)
+
+    def _continued(
+        self,
+        heights: np.ndarray,
+        before: np.ndarray,
+        after: np.ndarray,
+        first: int,
+        known: np.ndarray,
+    ) -> np.ndarray:
+        """Return heights after steps, continued where they are put back into a period.
+
+        ``heights`` are (trajectory, count), and those before and after steps are
+        (trajectory, step), from place ``first`` on.
+        """
+        assert self.period is not None
+        after = after.copy()
+        change = after - before
+        trajectory, index = np.nonzero(np.abs(change) >= self.period / 2)
+        if len(index):
+            points = min(POINTS, heights.shape[1])
+            begin = np.clip(index + first - _BEFORE, 0, np.maximum(known[trajectory] - points, 0))
+            about = heights[trajectory[:, None], begin[:, None] + np.arange(points)]
+            put_back = np.ptp(about, axis=1) <= self.period  # (step,) of those
+            trajectory, index = trajectory[put_back], index[put_back]
+            jump = change[trajectory, index]
+            change[trajectory, index] = jump - self.period * np.rint(jump / self.period)
+            after[trajectory, index] = before[trajectory, index] + change[trajectory, index]
+            turns = np.abs(change[trajectory, index]).max(initial=0.0) / self.period
+            self._nearer = max(self._nearer, float(turns))
+        self._turns = max(self._turns, float(np.nanmax(np.abs(change), initial=0.0) / self.period))
+        return after
+
+    def warn(self) -> None:
+        """Warn where an angle turns so far in a step that points of the section are inaccurate."""
+        if self._nearer > _QUARTER or self._turns >= _HALF:
+            turns = max(self._nearer, self._turns)
+            nearer = ", and each step goes by the nearer side" if self._nearer > _QUARTER else ""
+            warnings.warn(
+                f"the angle of the section turns by up to {turns:.2g} of its period in a step: "
+                f"points between such states are interpolated{nearer}; take a shorter step",
+                stacklevel=4,
+            )
 
 
 def poincare_section(
@@ -227,7 +302,9 @@ def poincare_section(
     """
     observer = SectionObserver(component, value, direction, step, period, system)
     observer.observe(0, real_array("states", states, ("trajectory", "time", "dim")))
-    return observer.section
+    section = observer.section
+    observer.warn()
+    return section
 
 
 def _flow(system: System, states: np.ndarray, times: np.ndarray, parts: int = 4) -> np.ndarray:
@@ -285,4 +362,8 @@ class PoincareSection(Diagnostic):
             self._observer.observe(start, states)
 
     def result(self) -> dict[str, Any]:
-        return {"section": self._observer and self._observer.section}
+        if self._observer is None:
+            return {"section": None}
+        section = self._observer.section
+        self._observer.warn()
+        return {"section": section}
