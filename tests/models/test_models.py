@@ -25,6 +25,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import layers
+from vpintegrator.nn import TimeMixing
 
 TRANSFORMER, SPFF, VPFF, VPMT, VPT = (
     ARCHITECTURES[name] for name in ("transformer", "spff", "vpff", "vpmt", "vpt")
@@ -181,6 +182,19 @@ def test_one_head_is_the_attention_of_all_components():
     assert torch.equal(VPT(dim=4, heads=1)(X), plain(X))
     several = VPT(dim=4, heads=2)
     assert any(name.endswith("frame.entries") for name, _ in several.named_parameters())
+
+
+def test_time_steps_are_mixed_where_the_window_shifts():
+    """By default; and the constants are there or not if somebody says so."""
+    for sizes, mixed in (
+        ({"prediction_window": 3}, False),
+        ({"prediction_window": None}, False),
+        ({"prediction_window": 2}, True),
+        ({"prediction_window": 2, "time_mixing": False}, False),
+        ({"prediction_window": 3, "time_mixing": True}, True),
+    ):
+        parts = [part for part in VPT(dim=3, **sizes).modules() if isinstance(part, TimeMixing)]
+        assert len(parts) == (2 if mixed else 0) and all(part.shears for part in parts)
 
 
 def test_a_lift_lets_a_component_turn_with_itself_at_other_times():

@@ -25,6 +25,7 @@ EXAMPLES = {
         nn.SymplecticAttention(d + d % 2), nn.HenonMap(nn.NeuronPotential((d + 1) // 2, 3))
     ),
     "time mixing": lambda d, T: nn.TimeMixing(T),
+    "time mixing with shears": lambda d, T: nn.TimeMixing(T, shears=True),
     "multiplicative attention": lambda d, T: nn.MultiplicativeAttention(d),
     "additive attention": lambda d, T: nn.AdditiveAttention(d, 3),
     "standard attention": lambda d, T: nn.MultiHeadAttention(d, 2),
@@ -60,10 +61,15 @@ def softmax(S):
     return S.exp() / S.exp().sum(0)
 
 
+def triangle(entries, n):
+    """The strictly lower matrix of entries, row by row."""
+    rows, columns = torch.tril_indices(n, n, -1)
+    return torch.zeros(n, n).index_put((rows, columns), entries)
+
+
 def skew(entries, n):
     """The skew matrix of entries below the diagonal, row by row."""
-    rows, columns = torch.tril_indices(n, n, -1)
-    A = torch.zeros(n, n).index_put((rows, columns), entries)
+    A = triangle(entries, n)
     return A - A.mT
 
 
@@ -174,6 +180,15 @@ FORMULAS = {
     ),
     "symplectic": (lambda: nn.SymplecticAttention(4), symplectic),
     "time mixing": (lambda: nn.TimeMixing(4), lambda a, Z: Z @ rotation(skew(a.entries, 4))),
+    "time mixing with shears": (
+        lambda: nn.TimeMixing(4, shears=True),
+        lambda a, Z: (
+            Z
+            @ (torch.eye(4) + triangle(a.shear_entries[1], 4))
+            @ (torch.eye(4) + triangle(a.shear_entries[0], 4).mT)
+            @ rotation(skew(a.entries, 4))
+        ),
+    ),
     "pointwise": (lambda: nn.PointwiseFeedForward(3), pointwise),
     "residual": (
         lambda: nn.ResidualLayer(3),
@@ -348,3 +363,14 @@ def test_heads_hold_components_that_symmetries_treat_alike():
     exchange = torch.eye(4)[[1, 0, 3, 2]]
     with pytest.raises(InputError, match="no skew weighting"):
         nn.MultiHeadVolumePreservingAttention(4, 2, symmetries=[exchange])
+
+
+def test_shears_of_time_steps_extrapolate():
+    """From (q_1, q_2) to (q_2, 2 q_2 - q_1), which keeps volume and no lengths."""
+    layer = nn.TimeMixing(2, shears=True)
+    with torch.no_grad():
+        layer.entries.fill_(-1.0)  # a quarter turn
+        layer.shear_entries.copy_(torch.tensor([[0.0], [-2.0]]))
+    q = sample(2, 3)
+    assert_close(layer(q), torch.stack([q[1], 2 * q[1] - q[0]]), 1e-14)
+    assert_close(layer.inverse(layer(q)), q, 1e-14)

@@ -404,8 +404,8 @@ class Operations(Reductions):
     def _op_linalg_inv_ex(self, a: np.ndarray, **_: Any) -> list[np.ndarray | None]:
         """Gauss-Jordan elimination without pivoting.
 
-        The package inverts identity plus or minus a skew-symmetric matrix, whose leading minors
-        are all 1 or more, and nothing else.
+        The package inverts identity plus or minus a skew-symmetric or strictly triangular matrix,
+        whose leading minors are all 1 or more, and nothing else.
         """
         g, size = self.graph, a.shape[-1]
         result = np.empty_like(a)

@@ -199,6 +199,7 @@ def _model(
             return VolumePreservingFeedForward(dim, **options)
         if unit[0].kind == "arbitrary":
             options |= {"weighting": "arbitrary", "attention_scale": dim**-0.5}
+        options["time_mixing"] = False
         return VolumePreservingTransformer(dim, **{"weighting": "skew"} | options)
     if kinds == {"residual"}:
         options |= {"window": 1 if window is None else window, "depth": len(layers) - 1}

@@ -74,7 +74,10 @@ class VolumePreservingTransformer(Model):
     attention_scale
         Factor of the correlations, for "skew" and "arbitrary"; 1 by default.
     time_mixing
-        Whether each unit also mixes the time steps by a constant rotation.
+        Whether each unit also mixes the time steps by a constant rotation and constant shears, see
+        ``TimeMixing``. By default where fewer states are predicted than read: the newest state then
+        differs from the others. Observations that are no complete states need it, as positions do,
+        whose next one is near 2 q_n - q_{n-1}.
     feed_forward
         Sweeps of couplings, or the published stacks of triangular layers.
     blocks
@@ -143,7 +146,7 @@ class VolumePreservingTransformer(Model):
         weighting: Literal["auto", "skew", "coupled", "arbitrary"] = "auto",
         heads: int | Sequence[int] = 1,
         attention_scale: float | None = None,
-        time_mixing: bool = False,
+        time_mixing: bool | None = None,
         feed_forward: Literal["coupling", "triangular"] = "coupling",
         blocks: int = 2,
         linear: int = 1,
@@ -179,6 +182,7 @@ class VolumePreservingTransformer(Model):
         own = Functions(functions, width, degree, expressions, activation, initial_scale)
         stack = (blocks, linear, upper_first) if feed_forward == "triangular" else None
         parts = _lifted_split(split, dim, lift)
+        mixed = prediction_window not in (None, window) if time_mixing is None else time_mixing
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
             attention: nn.Module
@@ -193,7 +197,7 @@ class VolumePreservingTransformer(Model):
                 attention = VolumePreservingAttention(
                     lifted.dim, chosen, scale=attention_scale, **shared
                 )
-            mixing = [TimeMixing(window, initial_scale=initial_scale)] if time_mixing else []
+            mixing = [TimeMixing(window, shears=True, initial_scale=initial_scale)] if mixed else []
             unit = [attention, *pointwise_layers(lifted, own, parts, bases, sweep, stack)]
             first, *others = [Lifted(layer, lift) for layer in unit] if lift > 1 else unit
             layers += [first, *mixing, *others]
@@ -237,6 +241,7 @@ class VolumePreservingTransformer(Model):
             weighting=weighting,
             attention_scale=None if weighting == "skew" else dim**-0.5,
             feed_forward="triangular",
+            time_mixing=False,
             dtype=dtype,
         )
 

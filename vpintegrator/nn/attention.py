@@ -12,7 +12,14 @@ from torch import nn
 
 from vpintegrator.arguments import divisible, one_of, whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.cayley import cayley, cayley_increment, lower_places, skew_matrix, skew_part
+from vpintegrator.nn.cayley import (
+    cayley,
+    cayley_increment,
+    lower_matrix,
+    lower_places,
+    skew_matrix,
+    skew_part,
+)
 from vpintegrator.nn.layer import (
     AttentionLayer,
     Device,
@@ -480,19 +487,28 @@ class GeneralMultiHeadAttention(Attention):
 
 
 class TimeMixing(InvertibleLayer):
-    r"""The time steps of a window mixed by a constant rotation.
+    r"""The time steps of a window mixed by a constant rotation, and by shears if asked for.
 
-    .. math:: X \mapsto \Lambda(B)^T X, \qquad \Lambda(B) = (I - B)(I + B)^{-1}, \quad B = -B^T
+    .. math:: X \mapsto \Lambda(B)^T (I + L) (I + U)\, X, \qquad
+        \Lambda(B) = (I - B)(I + B)^{-1}, \quad B = -B^T
 
-    Linear with determinant 1. Two such maps, or one and ``VolumePreservingAttention``, preserve
-    volume one after the other; :math:`\Lambda(C(X) + B)` in one transform does not.
+    with L strictly lower and U strictly upper triangular, both zero without shears. All components
+    of a state are mixed alike. The map is linear with determinant 1. Two such maps, or one and
+    ``VolumePreservingAttention``, preserve volume one after the other;
+    :math:`\Lambda(C(X) + B)` in one transform does not.
+
+    A rotation keeps the length of a window, so it cannot extrapolate. With shears it can: the map
+    of :math:`(z_1, z_2)` to :math:`(z_2, 2 z_2 - z_1)` is a quarter turn after a shear with
+    :math:`U_{12} = -2`.
 
     Parameters
     ----------
     window : int
         Time steps, at least 2. Acts on (..., window, any).
+    shears : bool
+        Whether L and U are there.
     initial_scale : float
-        Standard deviation of the initial entries of B.
+        Standard deviation of the initial entries of B, L and U.
     device, dtype
         As in layers of torch.nn.
 
@@ -505,7 +521,7 @@ class TimeMixing(InvertibleLayer):
     """
 
     identity_at_zero = True
-    shown = ("window",)
+    shown = ("window", "shears")
     places: torch.Tensor
 
     @on_cpu
@@ -513,22 +529,43 @@ class TimeMixing(InvertibleLayer):
         self,
         window: int,
         *,
+        shears: bool = False,
         initial_scale: float = 1e-2,
         device: Device = None,
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.window = whole("window", window, 2)
+        self.shears = shears
         self.constant("places", lower_places(window))
-        entries = torch.randn(window * (window - 1) // 2, **self.factory_kwargs)
-        self.entries = nn.Parameter(initial_scale * entries)
+        count = window * (window - 1) // 2
+        self.entries = nn.Parameter(initial_scale * torch.randn(count, **self.factory_kwargs))
+        if shears:
+            both = torch.randn(2, count, **self.factory_kwargs)
+            self.shear_entries = nn.Parameter(initial_scale * both)
 
     def _check_sizes(self, z: torch.Tensor) -> None:
         last_size("z", z[..., 0], {"window": self.window})
 
+    def _triangular(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return L and U (window, window)."""
+        lower, upper = lower_matrix(self.shear_entries, self.window, self.places)
+        return lower, upper.mT
+
     def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         B = sign * skew_matrix(self.entries, self.window, self.places)  # (window, window)
-        return z + cayley_increment(B, z)  # (..., window, any)
+        if not self.shears:
+            return z + cayley_increment(B, z)  # (..., window, any)
+        L, U = self._triangular()
+        if sign > 0:
+            z = z + U @ z  # (..., window, any)
+            z = z + L @ z
+            return z + cayley_increment(B, z)
+        z = z + cayley_increment(B, z)
+        one = torch.eye(self.window, dtype=z.dtype, device=z.device)
+        for triangular in (L, U):  # with ones on the diagonal, so it is always regular
+            z = torch.linalg.inv_ex(one + triangular).inverse @ z
+        return z
 
 
 def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -560,7 +597,7 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
     Examples
     --------
     >>> import torch, vpintegrator as vp
-    >>> model = vp.models.VolumePreservingTransformer(dim=3, window=4)
+    >>> model = vp.models.VolumePreservingTransformer(dim=3, window=4, prediction_window=4)
     >>> weights = vp.nn.attention_weights(model, torch.ones(4, 3, dtype=torch.float64))
     >>> {place: tuple(matrix.shape) for place, matrix in weights.items()}
     {'core.0': (4, 4), 'core.2': (4, 4)}
