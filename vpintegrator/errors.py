@@ -41,6 +41,11 @@ def printable(text: str, longest: int | None = None) -> str:
     return text
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of the message of an exception, or its name where there is none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a clause such as ``; did you mean 'rigid-body'?``, or nothing if no name is near."""
     import difflib

@@ -12,7 +12,7 @@ from tests.devices.pretended_gpu import on_the_cpu
 from tests.devices.same import assert_same
 from tests.nn.laws import randomise
 from vpintegrator.errors import InputError
-from vpintegrator.models.iteration import network_jacobian, network_tangent
+from vpintegrator.models.derivatives import network_jacobian, network_tangent
 from vpintegrator.rollout import open_rollout
 
 KINDS = {

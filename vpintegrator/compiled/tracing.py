@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.operations import BOOLEAN, INDEXED, RESHAPING, Operations
 from vpintegrator.compiled.scalar_graph import ScalarGraph, too_large
+from vpintegrator.errors import first_line
 from vpintegrator.nn.implicit import unrolled
 
 if TYPE_CHECKING:
@@ -164,11 +165,6 @@ def _computed(model: Model) -> Iterator[tuple[str, torch.Tensor]]:
             for attribute in module.parametrizations:
                 name = f"{path}.{attribute}".removeprefix(".")
                 yield name, named_tensor(model, name)
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of the message of an exception."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

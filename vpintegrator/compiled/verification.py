@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from vpintegrator.compiled.library import NotCompilable
-from vpintegrator.compiled.tracing import first_line, watched
+from vpintegrator.compiled.tracing import watched
+from vpintegrator.errors import first_line
 from vpintegrator.nn.implicit import unrolled
 from vpintegrator.runtime.threads import torch_threads
 

@@ -1,15 +1,13 @@
-"""A model as a map of arrays: its steps, and its derivatives."""
+"""A model as a map of arrays: its steps, and the modes in which it computes them."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
 import torch
 
 from vpintegrator.arguments import real_array
@@ -21,8 +19,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Predict = Callable[[torch.Tensor, int], torch.Tensor]
 
-_JACOBIANS = 200_000  # entries of all Jacobians computed at a time
-_COLUMNS = 128  # columns of a Jacobian at a time
 _TIMED = 256  # steps after which the time of a model that has one is set anew
 
 
@@ -84,7 +80,7 @@ def _called(
     states = windows.new_empty((len(windows), window + calls * new, model.dim))
     states[:, :window] = windows
     # weights that are computed from others (Stiefel) are computed once
-    with evaluating(model), torch.inference_mode(), torch.nn.utils.parametrize.cached():
+    with evaluating(model), gradients_off(), torch.nn.utils.parametrize.cached():
         for known in range(window, window + calls * new, new):
             states[:, known : known + new] = model.predict(states[:, known - window : known], *k)
     return states[:, window:]
@@ -95,6 +91,16 @@ def evaluating(model: Any) -> Iterator[None]:
     """Let a model compute in evaluation mode, on one thread; its modes come back afterwards."""
     with modes_kept(model), torch_threads():
         model.eval()
+        yield
+
+
+@contextmanager
+def gradients_off() -> Iterator[None]:
+    """Compute without gradients; a network may still differentiate inside its forward.
+
+    Under ``torch.inference_mode`` it could not.
+    """
+    with torch.inference_mode(False), torch.no_grad():
         yield
 
 
@@ -121,6 +127,7 @@ def with_gradients(function: Callable[P, T]) -> Callable[P, T]:
     return differentiating
 
 
+@torch.inference_mode(False)
 def leave_inference(model: torch.nn.Module) -> None:
     """Replace tensors of a model that was made under ``torch.inference_mode`` by trainable ones."""
     made: dict[torch.Tensor, torch.nn.Parameter] = {}  # layers may share parameters
@@ -133,64 +140,6 @@ def leave_inference(model: torch.nn.Module) -> None:
         for name, buffer in layer.named_buffers(recurse=False):
             if buffer.is_inference():
                 setattr(layer, name, buffer.clone())
-
-
-@contextmanager
-def differentiable(name: str) -> Iterator[None]:
-    """Let a model that branches on values of a state be one sentence of InputError.
-
-    Derivatives at many states are computed at once, by ``torch.func.vmap``.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if "vmap" not in str(error):
-            raise
-        raise InputError(
-            f"{name} cannot be differentiated at many states at once: a Python if, or .item(), "
-            "reads values of the states; write torch.where(condition, a, b) instead"
-        ) from None
-
-
-def network_jacobian(model: Any, windows: Any, parameters: Any = None) -> np.ndarray:
-    """Return Jacobian matrices of the model's map of windows (n, window, dim), in float64.
-
-    Shape (n, window * dim, window * dim), time before component, by forward-mode differentiation.
-    """
-    k, size = as_parameters(model, parameters, len(windows)), model.window * model.dim
-    result, columns = np.empty((len(windows), size, size)), np.eye(size)
-    # of large windows a part of the columns at a time, which stays in a cache
-    width, part = min(size, _COLUMNS), 1 if size > _COLUMNS else max(1, _JACOBIANS // size**2)
-    starts = itertools.product(range(0, len(windows), part), range(0, size, width))
-    for n, column in starts:
-        rows, some = slice(n, n + part), columns[:, column : column + width]
-        own = None if k is None else k[rows]
-        image = network_tangent(model, windows[rows], some, own)
-        result[rows, :, column : column + width] = image
-    return result
-
-
-def network_tangent(
-    model: Any, windows: Any, vectors: np.ndarray, parameters: Any = None
-) -> np.ndarray:
-    """Return images (n, window * dim, k) of tangent vectors under the derivative, in float64.
-
-    ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows (n, window, dim).
-    """
-    given = as_windows(model, windows)
-    k = as_parameters(model, parameters, len(given))
-    vectors = np.broadcast_to(vectors, (len(given), *vectors.shape[-2:]))
-    rows = torch.from_numpy(np.ascontiguousarray(vectors.swapaxes(-1, -2))).to(given)
-    rows = rows.unflatten(-1, (model.window, model.dim))  # (n, k, window, dim)
-
-    def image(window: torch.Tensor, vector: torch.Tensor, *k: torch.Tensor) -> torch.Tensor:
-        return torch.func.jvp(lambda x: model(x, *k), (window,), (vector,))[1]
-
-    own = () if k is None else (k,)
-    each = torch.func.vmap(image, (None, 0, *[None] * len(own)))
-    with evaluating(model), torch.no_grad(), differentiable(model.name):
-        images = torch.func.vmap(each)(given, rows, *own)
-    return images.flatten(-2).mT.double().cpu().numpy()
 
 
 def as_parameters(model: Any, parameters: Any, count: int) -> torch.Tensor | None:

@@ -21,13 +21,13 @@ from vpintegrator.maps.map import Map
 from vpintegrator.models.arguments import Stored
 from vpintegrator.models.components import Components
 from vpintegrator.models.coordinates import Coordinates
+from vpintegrator.models.derivatives import network_jacobian, network_tangent
 from vpintegrator.models.family import MEMBER, ROUNDING, STEP, UNITS, FamilyParameters
 from vpintegrator.models.iteration import (
     as_parameters,
     as_windows,
     evaluating,
-    network_jacobian,
-    network_tangent,
+    gradients_off,
     trajectories,
 )
 from vpintegrator.models.registry import DESCRIPTIONS
@@ -283,7 +283,7 @@ class Model(Stored, Map):
         Parameters of a family are given as to :meth:`vpintegrator.maps.Map.map`, by name; or in the
         order of ``ranges``, (p,) or (n, p).
         """
-        with evaluating(self), torch.inference_mode():
+        with evaluating(self), gradients_off():
             given = as_windows(self, windows)
             k = as_parameters(self, parameters, len(given))
             images = self(given) if k is None else self(given, k)

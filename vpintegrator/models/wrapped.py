@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
 import torch
 from torch import nn
 
-from vpintegrator.arguments import ComplexValues, complex_values, of_kind, positive, shown
-from vpintegrator.errors import InputError
-from vpintegrator.models.iteration import evaluating
+from vpintegrator.arguments import complex_values, of_kind, positive, shown
+from vpintegrator.errors import InputError, first_line
+from vpintegrator.models.iteration import evaluating, gradients_off, leave_inference
 from vpintegrator.models.model import Model
 from vpintegrator.nn.layer import beside, last_size
 
@@ -92,6 +99,8 @@ class WrappedModel(Model):
             description=f"torch module {type(module).__qualname__}",
         )
         self.__dict__["name"] = type(module).__name__
+        leave_inference(self)
+        self.needs_gradient = False  # whether it differentiates inside its forward
         self._try()
 
     def forward(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
@@ -99,35 +108,112 @@ class WrappedModel(Model):
         self.coefficients(parameters)  # refuses any
         last_size("window", window, {"window": self.window, "dim": self.dim})
         flat = window.reshape(-1, self.window, self.dim)
-        images = self.core(flat[:, 0] if self.window == 1 else flat)
+        images = self._images(flat[:, 0] if self.window == 1 else flat).to(window.dtype)
         if images.ndim == 2:
             images = images[:, None]
         if images.shape[1] < self.window:  # new states alone
             images = torch.cat([flat[:, self.prediction_window :], images], 1)
         return images.reshape(window.shape)
 
+    def _images(self, states: torch.Tensor) -> Any:
+        """Return what the module gives for states (n, dim), or windows (n, window, dim)."""
+        if not self.needs_gradient:
+            return self.core(states.clone())  # the module may change them in place
+        is_inner = not torch.is_grad_enabled()
+        with torch.enable_grad():
+            if not states.requires_grad:
+                states = states.detach().clone().requires_grad_()
+            images = self.core(states.clone())
+        return images.detach() if is_inner and torch.is_tensor(images) else images
+
     def _try(self) -> None:
-        """Raise InputError if states have another shape than they should have."""
+        """Raise InputError if states have another shape than they should have.
+
+        Warn where the module is no map of each window by itself.
+        """
         count, n, new = self.dim + _TRIED, self.dim, self.prediction_window
         given: tuple[int, ...] = (count, n) if self.window == 1 else (count, self.window, n)
         wanted = [given, *([] if self.window == 1 else [(count, new, n)])]
-        try:
-            with evaluating(self), torch.no_grad():
-                images = self.core(torch.zeros(given).to(self.shift))
-            shape = tuple(getattr(images, "shape", ()))
-            if torch.is_tensor(images) and images.is_complex():
-                raise complex_values(self.name)
-            if shape in wanted or (new == 1 and shape == (count, n)):
-                return
-            answer = f"gives {f'shape {shape}' if torch.is_tensor(images) else shown(images)}"
-        except ComplexValues:
-            raise
-        except Exception as error:  # whatever a module of the user raises
-            answer = f"raises {type(error).__name__}: {error}"
+        with gradients_off(), _left_alone(self), evaluating(self):
+            answer = ""
+            for self.needs_gradient in (False, True):
+                try:
+                    images = self._images(torch.zeros(given).to(self.shift))
+                except Exception as error:  # whatever a module of the user raises
+                    if not answer or "grad" in answer:  # the second time there are gradients
+                        answer = f"raises {type(error).__name__}: {error}"
+                    continue
+                shape = tuple(getattr(images, "shape", ()))
+                if torch.is_tensor(images) and images.is_complex():
+                    raise complex_values(self.name)
+                if shape in wanted or (new == 1 and shape == (count, n)):
+                    self._check_each_by_itself(given)
+                    return
+                answer = f"gives {f'shape {shape}' if torch.is_tensor(images) else shown(images)}"
+                break
         raise InputError(
             f"{self.name} must map {'states' if self.window == 1 else 'windows'} of shape {given} "
             f"to {' or '.join(map(str, wanted))}, but it {answer}"
         )
+
+    def check_trainable(self, windows: torch.Tensor) -> None:
+        """Raise InputError unless images of windows (n, window, dim) depend on the parameters."""
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        with told(self, "be trained"), evaluating(self), torch.enable_grad():
+            gradients = torch.autograd.grad(self(windows).sum(), parameters, allow_unused=True)
+        if all(gradient is None for gradient in gradients):
+            raise InputError(
+                f"{self.name} cannot be trained: its states do not depend on its parameters; "
+                "torch.autograd.grad inside a forward needs create_graph=True"
+            )
+
+    def _check_each_by_itself(self, shape: tuple[int, ...]) -> None:
+        """Warn if the module is random, remembers its calls, or mixes the states of a batch."""
+        states = torch.linspace(-0.5, 0.5, math.prod(shape)).reshape(shape).sin().to(self.shift)
+        reason = ""
+        with suppress(Exception):  # outside of the domain of the module
+            if not _are_close(*(self._images(states) for _ in range(2))):
+                reason = (
+                    "gives other states when it is called again with the same ones: it is random, "
+                    "or depends on earlier calls"
+                )
+            elif not _are_close(self._images(states)[:1], self._images(states[:1])):
+                reason = (
+                    f"gives other states for a batch {shape} than for each of its entries: the "
+                    "first axis counts trajectories, so attention and recurrent layers need "
+                    "batch_first=True"
+                )
+        if reason:
+            warnings.warn(f"{self.name} {reason}", stacklevel=4)
+
+
+def _are_close(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return torch.allclose(first.double(), second.double(), 1e-3, 1e-5, equal_nan=True)
+
+
+@contextmanager
+def told(model: Any, use: str) -> Iterator[None]:
+    """Say in one sentence how the network of a user fails in a use, such as "be trained"."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # whatever it raises
+        if not isinstance(model, WrappedModel):
+            raise
+        raise InputError(f"{model.name} cannot {use}: {first_line(error)}") from error
+
+
+@contextmanager
+def _left_alone(model: WrappedModel) -> Iterator[None]:
+    """Try a copy of the module, where there can be one: it may remember its calls."""
+    module = model.core
+    with suppress(Exception):  # tensors with a history cannot be copied
+        model.core = copy.deepcopy(module)
+    try:
+        yield
+    finally:
+        model.core = module
 
 
 class WithParameters(Model):

@@ -14,7 +14,6 @@ from torch.func import jacrev, vmap
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Model
-from vpintegrator.models.iteration import differentiable
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.least_squares import DampedIteration, NormalEquations, Residual
 from vpintegrator.training.linear import enough_pairs
@@ -148,12 +147,14 @@ class LevenbergMarquardt(Optimizer, Residual):
     compiles = True
     step_seconds = 0.05
     block_bytes: ClassVar[int] = 1 << 23  # of the Jacobian
+    together: ClassVar[int] = 16  # windows whose residuals are differentiated row by row
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.best, self.stalled = math.inf, 0  # validation error, and iterations since it fell
         axes = (0, 0, None if self.pairs.parameters is None else 0)
         self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, *axes))
+        self.transforms = True  # whether torch.func can follow the model
         self.restart()
         vector = self.iteration.parameters
         self.equations = NormalEquations(vector, self.residuals.compiled is not None)
@@ -228,9 +229,31 @@ class LevenbergMarquardt(Optimizer, Residual):
             return
         for part in self.pair.split(self.block):
             check_time()
-            with differentiable("the model"):
-                jacobian, residual = self.jacobian(parameters, *part)
-            yield jacobian.reshape(-1, len(parameters)), residual.detach().reshape(-1)
+            if self.transforms:
+                try:
+                    jacobian, residual = self.jacobian(parameters, *part)
+                    yield jacobian.reshape(-1, len(parameters)), residual.detach().reshape(-1)
+                    continue
+                except RuntimeError:  # recurrent layers, gradients inside a forward, branches
+                    self.transforms = False
+            for few in part.split(self.together):
+                yield self._by_rows(parameters, few)
+
+    def _by_rows(self, parameters: torch.Tensor, pair: Pair) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return J (row, parameter) and r (row,) of a few windows in reverse mode, row by row."""
+        check_time()
+        vector = parameters.detach().requires_grad_()
+        residual = self.residuals(vector, pair)  # (row,)
+        rows = torch.eye(len(residual)).to(residual)  # (row, row)
+        options: Any = {"retain_graph": True}
+        try:
+            (jacobian,) = torch.autograd.grad(
+                residual, vector, rows, is_grads_batched=True, **options
+            )
+        except RuntimeError:  # kernels that take one row at a time
+            each = [torch.autograd.grad(residual, vector, row, **options)[0] for row in rows]
+            jacobian = torch.stack(each)
+        return jacobian, residual.detach()
 
     def _residual_twice(self, vector: torch.Tensor, *pair: Any) -> tuple[torch.Tensor, ...]:
         return (self.residuals(vector, Pair(*pair)),) * 2  # once to be differentiated

@@ -18,7 +18,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap
 from vpintegrator.models.iteration import leave_inference, modes_kept, with_gradients
-from vpintegrator.models.wrapped import WithParameters, WrappedModel
+from vpintegrator.models.wrapped import WithParameters, WrappedModel, told
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
@@ -174,7 +174,7 @@ def train(
     history = History(kind.name, seed, parameters, device=str(device))
 
     own = model.core if isinstance(model, WrappedModel) else torch.nn.Module()
-    with held_back() as signals, modes_kept(own):
+    with held_back() as signals, modes_kept(own), told(model, "be trained"):
         if normalise:
             data.normalise(model)
             if "training" not in model.metadata and initial_scheme == "auto":  # untrained
@@ -182,6 +182,8 @@ def train(
                     start_as_splitting(model, data)
         model.to(device)
         held_out, scale = data.held_out(model), data.error_scale
+        if isinstance(model, WrappedModel):
+            model.check_trainable(held_out.inputs[:8])
         if judged and data.has("test"):  # groups that are cut in time differ in length
             data.pairs(model, "test")
         best = _weights(model)
