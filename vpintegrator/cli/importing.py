@@ -22,7 +22,7 @@ from vpintegrator.names import FORMS
     columns=cli.text("NAME,...", "Names of all columns, or of the components of an array."),
     pairs=cli.text("BEFORE,AFTER", "Names or endings of states before and after a map."),
     parameter_columns=cli.text("NAME,...", "Columns that are parameters, constant in each run."),
-    axes=cli.choice("FIRST", ["trajectory", "time"], "First axis of an array: time. [trajectory]"),
+    axes=cli.choice("FIRST", ["trajectory", "time", "particles"], "Order of axes. [trajectory]"),
     system=cli.text("SYSTEM", "System whose equations the states follow."),
     parameter=cli.PARAMETERS,
     structure=cli.choice("FORM", FORMS, "The map keeps: symplectic, volume, none. [found]"),

@@ -27,6 +27,7 @@ LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes 
 COMPRESSION = 128  # beyond these, how many bytes of numbers for each byte of the file
 _CHECKSUM = 4  # bytes
 _REQUIRED: Any = object()
+_LOCKED = re.compile("unable to lock file|already open for write")  # messages of HDF5
 
 
 class StoredGroup:
@@ -276,7 +277,15 @@ def open_any(path: str | os.PathLike[str], expected: str = "a file of arrays") -
             if kind := kind_of_plain(path):
                 raise InputError(refusal(path, kind, expected))
             raise InputError(f"{path} is not an HDF5 file; expected {expected}")
-        file = h5py.File(path, "r")
+        try:
+            file = h5py.File(path, "r")
+        except OSError as error:
+            if _LOCKED.search(str(error)):
+                raise InputError(
+                    f"{path} is open for writing in another program, or was not closed by it; "
+                    "close the file there, and read it then"
+                ) from None
+            raise
     try:
         yield file
     finally:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +40,12 @@ _FEW = 5  # runs from which on whole ones are dealt out
 _UNEQUAL = 1e-3  # relative difference of steps that are not equal
 _ROUNDED = 0.1  # the same where the step is given: times as written are rounded
 _CHECKED = 1000  # steps that are solved for
+_NEARLY = 1.25  # periods that angles reduced to one may span, if noise is added to them
+_RARE = 0.1  # part of the steps that jump, up to which jumps are no fast turns
+_PERIODS = {"2*pi": 2 * np.pi, "360": 360.0, "pi": np.pi, "180": 180.0, "1": 1.0}
+_SMOOTH = 0.05  # roughness of an axis along which states follow one another
+_NO_MAP = 1e-2  # error of polynomials, relative to the change, of states that follow no map
+_DEGREE = 4  # of these polynomials
 _MISSED = 0.1  # of the change in a step, by which equations miss the states of another order
 
 
@@ -89,15 +98,17 @@ def import_dataset(
         two arrays or files, before and after, row by row. Their step is 1 by default. Pairs in
         which a number is NaN or infinite (lost particles) are left out and counted.
     axes
-        First axis of arrays of three axes, ``"trajectory"`` or ``"time"``. By default trajectories
-        come first, and an array that looks as if times came first is refused.
+        First axis of arrays of three axes, ``"trajectory"`` or ``"time"``; or ``"particles"`` for
+        arrays (time, particle, d), or (trajectory, time, particle, d), whose states hold all
+        particles. By default trajectories come first, and an array that looks as if times came
+        first is refused.
     parameter_columns
         Names of columns or arrays that are parameters, constant in each run. A parameter that
         differs between runs is one of ``dataset.varied``.
     system, parameters
         System behind the states, by name, file or object, and parameters of it. Without a system,
         what needs equations (classical methods, accurate solutions) is left out later on. Angles
-        that stay within one period are continued over their jumps.
+        that stay within one period are continued over their jumps, each step by the nearer side.
     structure
         Structure of a map without known equations: ``"symplectic"``, ``"volume"`` or
         ``"none"``. By default components named as positions and momenta (q1, p1, or x, px) are
@@ -131,7 +142,7 @@ def import_dataset(
     >>> dataset.system.is_measured
     True
     """
-    axes = axes and one_of("axes", axes, ("trajectory", "time"))
+    axes = axes and one_of("axes", axes, ("trajectory", "time", "particles"))
     notes = list[str]()
     if pairs is None:
         runs = read_runs(source, variable, columns, parameter_columns, axes, times)
@@ -143,7 +154,7 @@ def import_dataset(
         runs = replace(runs, names=tuple(components))
         if len(components) != (dim := runs.states.shape[2]):
             raise InputError(f"{len(components)} components are named, but there are {dim}")
-    _check_values(runs)
+    runs = _checked(runs, notes)
     in_order = False
     if split is None:
         runs, in_order = _joined(runs, notes)
@@ -173,8 +184,9 @@ def import_dataset(
     states = _continued(states, found, notes)
     check_output(path, overwrite)
     misses = _misses(found, states, steps, varied, notes)
-    if axes is None and not varied and not runs.is_table and not misses < _MISSED:
-        _check_axes(states, runs.where)
+    is_array = axes is None and pairs is None and not runs.is_table
+    if is_array and not varied and not misses < _MISSED:
+        _check_axes(_on_circles(states, found), runs.where, notes)
     step, title = float(np.median(steps)), title or found.title
     counted = np.arange(float(states.shape[1]))
     counted = counted if STEP in varied else first + step * counted
@@ -222,7 +234,8 @@ def _joined(runs: Runs, notes: list[str]) -> tuple[Runs, bool]:
     order of time: the second value is true.
     """
     count, length, _ = runs.states.shape
-    if length != 2 or count < 2 or runs.times is not None or runs.parameters:
+    is_whole = np.isfinite(runs.states).all()
+    if length != 2 or count < 2 or not is_whole or runs.times is not None or runs.parameters:
         return runs, False
     orbits = chains(runs.states[:, 0], runs.states[:, 1])
     if len(orbits) == count:
@@ -257,38 +270,90 @@ def _deal(
 
 
 def _continued(states: np.ndarray, system: System, notes: list[str]) -> np.ndarray:
-    """Return states with angles continued over their jumps, and note the angles that jumped.
+    """Return states with angles continued over their jumps, and note what was assumed.
 
-    An angle is taken to be reduced to one period if it stays within one, and if every change in a
-    step is either a jump by more than 3/4 of the period or less than 1/4.
+    An angle is taken to be reduced to one period if it stays within one, or nearly. Then each step
+    goes by the nearer side.
     """
-    jumped = list[str]()
+    states = states.copy()
     for component, period in system.periods.items():
-        angle = states[..., component]
-        changes = np.diff(angle, axis=-1) / period
-        doubtful = ((np.abs(changes) > 1 / 4) & (np.abs(changes) < 3 / 4)).any()
-        turns = np.cumsum(-np.nan_to_num(np.round(changes)), axis=-1)
-        reduced = np.nanmax(angle) - np.nanmin(angle) <= period * (1 + 1e-6)
-        if reduced and not doubtful and turns.any():
-            jumped.append(system.components[component])
-            states = states.copy()
-            states[..., 1:, component] += period * turns
-    if jumped:
-        names = ", ".join(jumped)
-        notes.append(f"angles that jumped by their period are continued over it: {names}")
+        name, angle = system.components[component], states[..., component]
+        changes = _changes(angle) / period
+        far = np.abs(changes) > 1 / 2
+        if np.nanmax(angle) - np.nanmin(angle) > _NEARLY * period:
+            if 0 < far.sum() < _RARE * far.size:
+                notes.append(
+                    f"{name} jumps by its period at {_places(far)}, but does not stay within one "
+                    "period: it is left as it is"
+                )
+            continue
+        turns = -np.round(np.nan_to_num(changes))
+        if turns.any():
+            notes.append(f"angles that jumped by their period are continued over it: {name}")
+            states[:, 1:, component] += period * np.cumsum(turns, axis=1)
+        if (doubtful := np.abs(changes + turns) > 1 / 4).any():
+            notes.append(
+                f"{name} moves by more than a quarter of its period at {_places(doubtful)}: the "
+                "nearer side is taken, which is wrong where the angle turned by more than half"
+            )
+    for component in {*range(system.phase_dim)} - {*system.periods}:
+        _hint_at_period(states[..., component], system.components[component], notes)
     return states
 
 
-def _check_values(runs: Runs) -> None:
-    """Raise InputError where a state before the end of its run is no finite number."""
+def _changes(values: np.ndarray) -> np.ndarray:
+    """Return changes (run, time - 1) since the last value that is not NaN; NaN where it is one."""
+    places = np.where(np.isnan(values), 0, np.arange(values.shape[1]))
+    last = np.take_along_axis(values, np.maximum.accumulate(places, axis=1), axis=1)
+    changes: np.ndarray = values[:, 1:] - last[:, :-1]
+    return changes
+
+
+def _places(marked: np.ndarray) -> str:
+    """Return in words how many steps (run, time - 1) are marked, and which is the first."""
+    run, time = np.argwhere(marked)[0]
+    many = "a step" if marked.sum() == 1 else f"{marked.sum():,} steps"
+    first = "" if marked.sum() == 1 else "first "
+    return f"{many} ({first}to time {time + 1} of trajectory {run})"
+
+
+def _hint_at_period(values: np.ndarray, name: str, notes: list[str]) -> None:
+    """Note a component that no system calls an angle, but that jumps by a usual period."""
+    spread = np.nanmax(values) - np.nanmin(values)
+    for text, period in _PERIODS.items():
+        changes = np.abs(_changes(values)) / period
+        jumps, moves = changes > 3 / 4, changes[changes < 3 / 4]
+        is_within = 3 / 4 < spread / period <= 1 + 1e-6
+        if is_within and jumps.any() and len(moves) and np.quantile(moves, 0.95) < 1 / 4:
+            notes.append(
+                f"{name} jumps by nearly {text} at {_places(jumps)}: if it is an angle, say so in "
+                f"a system file, by {name} = '{text}' below [periodic], and it is continued"
+            )
+            return
+
+
+def _checked(runs: Runs, notes: list[str]) -> Runs:
+    """Return the runs up to the end of the longest, and note states that are missing.
+
+    Raises
+    ------
+    InputError
+        If a run has less than two states, a state is infinite, or no two neighbouring states are
+        known in full.
+    """
     lengths = runs.lengths
-    inside = np.arange(runs.states.shape[1]) < lengths[:, None]
     if (short := np.flatnonzero(lengths < 2)).size:
         raise InputError(
             f"{runs.where}: a trajectory needs two states or more, but trajectory {short[0]} has "
             f"{lengths[short[0]]}"
         )
-    bad = np.argwhere(~np.isfinite(runs.states) & inside[..., None])
+    if not len(lengths):
+        return runs
+    longest = int(lengths.max())
+    times = runs.times if runs.times is None else runs.times[:, :longest]
+    runs = replace(runs, states=runs.states[:, :longest], times=times)
+    inside = np.arange(longest) < lengths[:, None]
+    bad = np.argwhere(np.isinf(runs.states))
     if len(bad):
         run, time, component = (int(k) for k in bad[0])
         name = component if runs.names is None else runs.names[component]
@@ -296,6 +361,19 @@ def _check_values(runs: Runs) -> None:
             f"{runs.where}: component {name} at time {time} of trajectory {run} is "
             f"{runs.states[run, time, component]}; leave out that run, or cut it in two there"
         )
+    missing = np.isnan(runs.states) & inside[..., None]  # (run, time, dim)
+    seen = inside & ~missing.any(axis=-1)
+    if not (seen[:, 1:] & seen[:, :-1]).any():
+        component = int(missing.sum(axis=(0, 1)).argmax())
+        name = component if runs.names is None else runs.names[component]
+        raise InputError(
+            f"{runs.where}: no two neighbouring states are known in full; component {name} is NaN "
+            f"or masked in {missing[..., component].sum():,} of {inside.sum():,} states"
+        )
+    if missing.any():
+        many = f"{(inside & ~seen).sum():,} of {inside.sum():,} states"
+        notes.append(f"missing (NaN or masked): {many}; windows that hold one are left out")
+    return runs
 
 
 def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
@@ -428,24 +506,79 @@ def _misses(
     return float(np.median(misses))
 
 
-def _check_axes(states: np.ndarray, where: str) -> None:
+def _on_circles(states: np.ndarray, system: System) -> np.ndarray:
+    """Return states with cosine and sine in place of each angle, which have no jumps."""
+    angles = [2 * np.pi * states[..., [k]] / period for k, period in system.periods.items()]
+    circles = [function(angle) for angle in angles for function in (np.cos, np.sin)]
+    return np.concatenate([np.delete(states, [*system.periods], axis=-1), *circles], axis=-1)
+
+
+def _check_axes(states: np.ndarray, where: str, notes: list[str]) -> None:
     """Raise InputError where the axes of states (trajectory, time, dim) look exchanged.
 
     Neighbours along the second axis are then as far apart as any two states, and those along the
-    first are close.
+    first are close. Both axes are smooth where orbits begin at neighbouring states. That is noted,
+    and refused where states follow a map along the first axis, but not along the second.
     """
-    count, length, _ = states.shape
-    if min(count, length) <= 3 or max(count, length) < 20 or not np.isfinite(states).all():
+    count, length = states.shape[:2]
+    other = states.swapaxes(0, 1)
+    if max(count, length) < 20 or count < 4 or _roughness(other) > _SMOOTH:
         return
-    if _roughness(states) > 0.5 and _roughness(states.swapaxes(0, 1)) < 0.05:
+    shape = f"({count}, {length}, dim)"
+    say = "say --axes time (axes='time' of vp.import_dataset)"
+    is_exchanged = length > 3 and _roughness(states) > 0.5
+    if not is_exchanged and min(count, length) >= 10:
+        miss = _miss_of_a_map(states)
+        is_exchanged = miss > _NO_MAP and _miss_of_a_map(other) < miss / 10
+    if is_exchanged:
         raise InputError(
-            f"{where}: the array of shape {states.shape} looks like (time, trajectory, dim); say "
-            "--axes time (axes='time' in Python), or --axes trajectory if that is what it is"
+            f"{where}: the array of shape {shape} looks like (time, trajectory, dim); {say}, or "
+            "--axes trajectory if that is what it is"
         )
+    notes.append(
+        f"the array of shape {shape} is taken for (trajectory, time, dim), but neighbours are "
+        f"close along both axes; if times come first, {say}"
+    )
 
 
 def _roughness(states: np.ndarray) -> float:
     """Return the mean square of changes along time by that of differences of any two states."""
-    with np.errstate(all="ignore"):
-        changes, spread = np.diff(states, axis=1).var((0, 1)), 2 * states.var((0, 1))
-        return float(np.mean(changes[spread > 0] / spread[spread > 0])) if spread.any() else 0.0
+    changes = np.diff(states, axis=1)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spread = 2 * np.nanvar(states, axis=(0, 1))
+        squares = np.nanmean(changes**2, axis=(0, 1))
+        return float(np.mean(squares[spread > 0] / spread[spread > 0])) if spread.any() else 0.0
+
+
+def _miss_of_a_map(states: np.ndarray) -> float:
+    """Return by how much polynomials of a state miss the next one along time.
+
+    The error at every second trajectory of a fit to the others, relative to the changes; infinite
+    where there are too few states.
+    """
+    moving = np.nanstd(states, axis=(0, 1)) > 0
+    z = states[..., moving]
+    z = (z - np.nanmean(z, axis=(0, 1))) / np.nanstd(z, axis=(0, 1))  # (trajectory, time, dim)
+    pairs = np.stack([z[:, :-1], np.diff(z, axis=1)], axis=2)  # (trajectory, time - 1, 2, dim)
+    parts = []
+    for half in (pairs[::2], pairs[1::2]):
+        flat = half[np.isfinite(half).all(axis=(2, 3))]  # (pair, 2, dim)
+        parts.append(flat[:: max(len(flat) // _CHECKED, 1)])
+    (first, change), (other, expected) = (part.swapaxes(0, 1) for part in parts)
+    misses = []
+    for degree in range(1, _DEGREE + 1):
+        features = _monomials(first, degree)
+        if 2 * features.shape[1] > len(first) or not len(other):
+            break
+        weights = np.linalg.lstsq(features, change, rcond=None)[0]
+        misses.append(np.square(_monomials(other, degree) @ weights - expected).mean())
+    size = np.square(expected).mean() if len(other) else 0.0
+    return math.sqrt(min(misses) / size) if misses and size > 0 else math.inf
+
+
+def _monomials(states: np.ndarray, degree: int) -> np.ndarray:
+    """Return all products of at most ``degree`` components, (state, product)."""
+    dim = states.shape[1]
+    chosen = [k for n in range(degree + 1) for k in combinations_with_replacement(range(dim), n)]
+    return np.stack([states[:, k].prod(axis=1) for k in chosen], axis=-1)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.importing.import_dataset import import_dataset
 from vpintegrator.data.importing.readers import SEPARATORS, ending_of
 from vpintegrator.errors import InputError
 from vpintegrator.storage.reading import kind_of
+from vpintegrator.storage.toml import read_toml
 
 
 def is_dataset(data: Any) -> bool:
@@ -33,7 +35,7 @@ def is_dataset(data: Any) -> bool:
 
 @contextmanager
 def opened(data: Any, step: float | None = None, structure: str | None = None) -> Iterator[Dataset]:
-    """Give a dataset, or states imported into a temporary one.
+    """Give a dataset, or states imported into a temporary one; notes of the import are warnings.
 
     Parameters
     ----------
@@ -64,6 +66,8 @@ def opened(data: Any, step: float | None = None, structure: str | None = None) -
     is_pair = isinstance(data, tuple) and len(data) == 2
     with tempfile.TemporaryDirectory(prefix="vp-states-") as folder:
         path = Path(folder, "states.h5")
-        yield import_dataset(
-            data, path, step=step, structure=structure, pairs=True if is_pair else None
-        )
+        pairs: Literal[True] | None = True if is_pair else None
+        dataset = import_dataset(data, path, step=step, structure=structure, pairs=pairs)
+        for note in read_toml(dataset.recipe, "")["imported"]["notes"]:
+            warnings.warn(note, stacklevel=4)
+        yield dataset

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +31,13 @@ if TYPE_CHECKING:
     import pandas
 
 _TIMES, _STEPS, _RUNS = ("t", "time", "times"), ("step", "dt", "h"), ("run", "trajectory")
+_REAL = (Real, Decimal, type(None))
+_EXACT = 2**53  # whole numbers up to this one are exact in double precision
 _STATES = ("state", "states", "trajectory", "trajectories", "data", "z", "x")
+_AXES = (
+    ", whose first axis they fit; say --axes time (axes='time' in Python) where the second axis is "
+    "trajectories, or --axes particles where it is atoms or bodies, which are one state together"
+)
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": r"\s+", ".dat": r"\s+"}
 
 
@@ -80,13 +89,17 @@ class _Source:
     arrays: Mapping[str, Any]
     is_table: bool = False
 
-    def numbers(self, name: str) -> np.ndarray:
-        """Return the numbers of an array, whose name may be given without a unit."""
+    def numbers(self, name: str, are_times: bool = False) -> np.ndarray:
+        """Return the numbers of an array, whose name may be given without a unit.
+
+        Dates are ``are_times``, in seconds since the first; other arrays must not hold any.
+        """
         names = {plain_name(each): each for each in self.arrays} | {n: n for n in self.arrays}
         if name not in names:
             hint = nearest(name, self.arrays) or f" (it has: {', '.join(self.arrays) or 'none'})"
             raise InputError(f"{self.where} has no variable '{name}'{hint}")
-        return _numbers(self.arrays[names[name]], f"{self.where}, {name}")
+        values, where = self.arrays[names[name]], f"{self.where}, {name}"
+        return _times(values, where) if are_times else _numbers(values, where)
 
     def usual(self, names: Sequence[str], folder: str = "") -> str | None:
         """Return the array of a usual name, in the folder of the states or above."""
@@ -206,7 +219,7 @@ def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
                 from scipy.io import loadmat
 
                 source = {n: a for n, a in loadmat(path).items() if isinstance(a, np.ndarray)}
-                source = {n: a for n, a in source.items() if a.dtype.kind in "fiu"}
+                source = {n: a for n, a in source.items() if a.dtype.kind in "fiuc" or _is_list(a)}
             else:  # with pickles a file could execute anything
                 found = np.load(path, allow_pickle=False)
                 source = found if isinstance(found, np.ndarray) else dict(found)
@@ -214,6 +227,10 @@ def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
         raise InputError("columns names those of a text table; components names those of arrays")
     if isinstance(source, list | tuple) and source and all(map(_is_table, source)):
         source = _joined_tables(source, where)
+    if hasattr(source, "to_dataset"):  # an array of xarray
+        source = source.to_dataset(name=source.name or "array")
+    if hasattr(source, "data_vars"):
+        source = {name: variable.values for name, variable in source.variables.items()}
     if _is_table(source):
         yield _Source(where, _columns_of_table(source, where), is_table=True)
         return
@@ -229,12 +246,13 @@ def _of_runs(values: Any, where: str, axes: int) -> Any:
 
     Runs that differ in length have so many ``axes`` or more.
     """
-    if not isinstance(values, list | tuple):
+    if not _is_list(values):
         return values
+    is_array = isinstance(values, np.ndarray)
     with reading(where, said="cannot be read as an array"):
-        arrays = [as_numpy(run) for run in values]
+        arrays = [as_numpy(run) for run in (values.flat if is_array else values)]
         if len({run.shape for run in arrays}) < 2:
-            return as_numpy(values)
+            return np.stack(arrays) if is_array and arrays else as_numpy(values)
     lengths = {len(run) if run.ndim else 0 for run in arrays}
     if len({run.shape[1:] for run in arrays}) > 1 or 0 in lengths or arrays[0].ndim < axes:
         shapes = ", ".join(str(run.shape) for run in arrays[:4])
@@ -265,6 +283,13 @@ def _joined_tables(tables: Sequence[Any], where: str) -> Any:
     return pandas.concat(parts, ignore_index=True)
 
 
+def _is_list(values: Any) -> bool:
+    """Whether values are a list, or an array of objects that holds arrays (a cell of MATLAB)."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        return all(isinstance(each, np.ndarray | list | tuple) for each in values.flat)
+    return isinstance(values, list | tuple)
+
+
 def _is_table(source: Any) -> bool:
     return hasattr(source, "iloc") and hasattr(source, "columns")
 
@@ -274,12 +299,13 @@ def _hdf5_arrays(file: h5py.File, where: str) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.shape is not None and item.dtype.kind in "fiu":
+        is_array = isinstance(item, h5py.Dataset) and item.shape is not None
+        if is_array and (item.dtype.kind in "fiuc" or item.dtype.names == ("real", "imag")):
             kind = item.attrs.get("MATLAB_class")
             if kind is None:
                 arrays[name] = item
             elif kind not in (b"char", b"logical") and not name.startswith("#"):
-                arrays[name] = _numbers(item, f"{where}, {name}").T  # MATLAB stores by columns
+                arrays[name] = _array(item, f"{where}, {name}").T  # MATLAB stores by columns
 
     with reading(where):
         file.visititems(visit)
@@ -290,6 +316,7 @@ def _read_table(path: Path, separator: str, columns: Sequence[str] | None) -> pa
     import pandas  # slow to load
 
     options: dict[str, Any] = {"sep": separator, "comment": "#", "skipinitialspace": True}
+    options["index_col"] = False  # the first column is no name of rows
     first = pandas.read_csv(path, header=None, nrows=1, **options).iloc[0]
     header = 0 if pandas.to_numeric(first, errors="coerce").isna().all() else None
     if len(columns or first) != len(first) or (header is None and columns is None):
@@ -298,33 +325,87 @@ def _read_table(path: Path, separator: str, columns: Sequence[str] | None) -> pa
             "in Python), as a table has them in its first row"
         )
     names = None if columns is None else list(columns)
-    return pandas.read_csv(path, header=header, names=names, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        try:
+            return pandas.read_csv(path, header=header, names=names, **options)
+        except pandas.errors.ParserWarning:
+            raise InputError(
+                f"{path}: its rows have more fields than its first row has names; name all of them "
+                "there, or remove a separator at their end"
+            ) from None
 
 
 def _columns_of_table(table: pandas.DataFrame, where: str) -> dict[str, np.ndarray]:
-    """Return the columns by name, (run, time, 1), and of columns with texts just the texts."""
-    import pandas
+    """Return the columns by name, (run, time, 1), and of columns with other values just these.
 
+    An index that is named as time or run is a column, and so is an index of dates.
+    """
+    table = _with_index(table)
     if not len(table):
         raise InputError(f"{where} has no rows")
     names, groups = [str(name) for name in table.columns], [np.arange(len(table))]
-    run = next((k for k, n in enumerate(names) if plain_name(n).lower() in _RUNS), None)
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"{where}: several columns are named {twice[0]}; give each its own name")
+    plain = [plain_name(name).lower() for name in names]
+    run = next((k for k, name in enumerate(plain) if name in _RUNS), None)
     if run is not None:
-        runs = table.groupby(table.columns[run], sort=False, dropna=False)
-        groups = list(runs.indices.values())
+        if (unknown := np.flatnonzero(table.iloc[:, run].isna())).size:
+            raise InputError(f"{where}: row {unknown[0] + 1} has no {names[run]}")
+        groups = list(table.groupby(table.columns[run], sort=False).indices.values())
     arrays = {}
     for k, name in enumerate(names):
         if k == run:
             continue
-        column = table.iloc[:, k]
-        cells = pandas.to_numeric(column, errors="coerce")
-        texts = cells.isna() & column.notna()
-        if texts.any():
-            arrays[name] = column[texts].to_numpy()
-        else:
-            values = cells.to_numpy(dtype=np.float64)
-            arrays[name] = _padded([values[rows, None] for rows in groups])
+        values, is_number = _cells(table.iloc[:, k], plain[k] in _TIMES)
+        if re.fullmatch(r"Unnamed: \d+", name):  # pandas calls columns without a name so
+            rows = is_number and k == 0 and len(np.unique(values)) == len(values)
+            if is_number and (np.isnan(values).all() or (rows and not (values % 1).any())):
+                continue  # numbers of the rows, or separators at their ends
+            raise InputError(f"{where}: column {k + 1} has no name; name all with --columns")
+        arrays[name] = _padded([values[rows, None] for rows in groups]) if is_number else values
     return arrays
+
+
+def _with_index(table: pandas.DataFrame) -> pandas.DataFrame:
+    """Return a table in which the index is a column where it says times or runs."""
+    known = {plain_name(str(name)).lower() for name in table.columns}
+    if table.index.nlevels == 1 and table.index.name is None and table.index.dtype.kind in "Mm":
+        table = table.rename_axis("time")
+    levels = [plain_name(str(name)).lower() for name in table.index.names]
+    chosen = [k for k, name in enumerate(levels) if name in (*_TIMES, *_RUNS) and name not in known]
+    return table.reset_index(level=chosen) if chosen else table
+
+
+def _cells(column: pandas.Series, are_times: bool) -> tuple[np.ndarray, bool]:
+    """Return a column as float64 and true, or the values in it that are no real numbers."""
+    import pandas
+
+    if isinstance(column.dtype, pandas.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype)
+    if column.dtype.kind == "O" and all(isinstance(value, _REAL) for value in column):
+        column = pandas.Series(_real_objects(column.to_numpy()))
+    numbers = pandas.to_numeric(column, errors="coerce")
+    texts = numbers.isna() & column.notna()
+    if are_times and texts.any():
+        dates = pandas.to_datetime(column, errors="coerce", format="ISO8601", utc=True)
+        column = column if dates.isna().any() else dates
+    if column.dtype.kind in "Mm" and are_times:
+        if column.dtype.kind == "M":
+            column = pandas.to_datetime(column, utc=True).dt.tz_localize(None)
+        return _times(column.to_numpy(), ""), True
+    if column.dtype.kind in "bcMm":
+        return column.to_numpy(), False
+    if column.dtype.kind == "O":  # True is a number to pandas
+        texts |= column.map(lambda value: isinstance(value, bool | np.bool_ | complex))
+    if texts.any():
+        return column[texts].to_numpy(), False
+    if numbers.dtype.kind in "iu" and not numbers.isna().any():
+        values = numbers.to_numpy()
+        if not are_times and _is_rounded(values):
+            return values, False
+        return (_times(values, "") if are_times else values.astype(np.float64)), True
+    return numbers.to_numpy(dtype=np.float64, na_value=np.nan), True
 
 
 def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -351,24 +432,26 @@ def _find_runs(
     """
     where = source.where
     held = {plain_name(name): source.numbers(name) for name in parameters}
+    ndims = (3, 4) if axes == "particles" else (2, 3)
     arrays = {n: a for n, a in source.arrays.items() if n not in parameters}
     arrays = {n: a for n, a in arrays.items() if plain_name(n) not in held}
     if variable is not None:
         chosen = [name.strip() for name in variable.split(",")]
     elif source.is_table:
-        # pandas writes the numbers of the rows into a first column without a name
         time = source.usual(_TIMES)
-        chosen = [name for name in arrays if name != time and "Unnamed" not in name]
+        chosen = [name for name in arrays if name != time]
     else:
-        chosen = [_only_states(arrays, where)]
+        chosen = [_only_states(arrays, where, ndims)]
     found = {name: source.numbers(name) for name in chosen}
+    if axes == "particles":
+        found = {name: _of_all_particles(a, f"{where}, {name}") for name, a in found.items()}
     rest = _Source(where, {n: a for n, a in arrays.items() if n not in chosen})
     folder = chosen[0].rpartition("/")[0] if chosen else ""
     time, step = rest.usual(_TIMES, folder), rest.usual(_STEPS, folder)
     if times is not None:
-        times = _numbers(times, "times")
-    elif time is not None and rest.numbers(time).size > 1:
-        times = rest.numbers(time).squeeze()
+        times = _times(times, "times")
+    elif time is not None and rest.numbers(time, True).size > 1:
+        times = rest.numbers(time, True).squeeze()
     states, names = _joined(found, times, where)
     if source.is_table:
         names = tuple(plain_name(name) or name for name in chosen)
@@ -377,8 +460,10 @@ def _find_runs(
     count, length = states.shape[:2]
     if times is not None:
         if times.size != length and times.shape != (count, length):
+            hint = _AXES if times.size == count else ""
             raise InputError(
                 f"{where}: times of shape {times.shape} do not fit states of shape {states.shape}"
+                f"{hint}"
             )
         times = np.broadcast_to(times.reshape(-1, length), (count, length))
     for name, values in held.items():
@@ -397,9 +482,20 @@ def _find_runs(
     return Runs(where, states, times, step_size, names, held, ",".join(chosen), source.is_table)
 
 
-def _only_states(arrays: Mapping[str, Any], where: str) -> str:
+def _of_all_particles(values: np.ndarray, where: str) -> np.ndarray:
+    """Return states (trajectory, time, dim) of arrays ([trajectory,] time, particle, d)."""
+    if values.ndim not in (3, 4):
+        raise InputError(
+            f"{where}: with the axes of particles an array has the shape (time, particle, d), or "
+            f"(trajectory, time, particle, d), but this one has {values.shape}"
+        )
+    values = values if values.ndim == 4 else values[None]
+    return values.reshape(*values.shape[:2], -1)  # (trajectory, time, particle * d)
+
+
+def _only_states(arrays: Mapping[str, Any], where: str, ndims: Collection[int]) -> str:
     """Return the name of the one array that can be states."""
-    possible = [name for name, value in arrays.items() if np.ndim(value) in (2, 3)]
+    possible = [name for name, value in arrays.items() if np.ndim(value) in ndims]
     usual = [name for name in possible if name.rpartition("/")[2].lower() in _STATES]
     for names in (usual, possible):
         if len(names) == 1:
@@ -413,19 +509,84 @@ def _only_states(arrays: Mapping[str, Any], where: str) -> str:
 
 
 def _numbers(values: Any, where: str) -> np.ndarray:
-    """Return the values as float64."""
-    with reading(where, said="cannot be read as an array"):
-        if isinstance(values, h5py.Dataset):
-            check_dataset(values, where)
-            values = values[...]
-        found = as_numpy(values)
+    """Return the values as float64, NaN where they are masked or filled."""
+    found = _array(values, where)
+    if found.dtype.kind == "O" and all(isinstance(v, _REAL) for v in found.flat):
+        found = _real_objects(found)
+    if found.dtype.kind == "c" or found.dtype.names == ("real", "imag"):
+        raise InputError(
+            f"{where}: expected an array of real numbers, found complex ones; give real and "
+            "imaginary parts as components of their own"
+        )
     if found.dtype.kind not in "fiu":
         text = printable(str(next(iter(found.flat), "nothing")))[:60]
         raise InputError(
             f"{where}: expected an array of real numbers, found '{text}'; --variable chooses "
             "arrays or columns, and vp.import_dataset takes any table that pandas.read_csv reads"
         )
+    if _is_rounded(found):
+        raise InputError(
+            f"{where}: the whole number {_largest(found)} is beyond 2^53, where double precision "
+            "rounds; subtract an offset first"
+        )
     return found.astype(np.float64)
+
+
+def _times(values: Any, where: str) -> np.ndarray:
+    """Return times as float64; dates, durations and large counts are differences to the first."""
+    found = _array(values, where)
+    if found.dtype.kind in "Mm" and found.size:
+        seconds = (found - found.flat[0]) / np.timedelta64(1, "s")
+        return np.asarray(seconds, dtype=np.float64)
+    if _is_rounded(found):
+        found = found - found.flat[0]
+    return _numbers(found, where)
+
+
+def _array(values: Any, where: str) -> np.ndarray:
+    """Return the values as an array of any type, NaN where they are masked or filled."""
+    with reading(where, said="cannot be read as an array"):
+        if isinstance(values, h5py.Dataset):
+            check_dataset(values, where)
+            return _unpacked(values[...], values.attrs)
+        found: np.ndarray = as_numpy(values)
+        return found
+
+
+def _unpacked(values: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
+    """Return the values of a variable as the conventions of netCDF pack them.
+
+    NaN stands for ``_FillValue`` and ``missing_value``; others are multiplied by ``scale_factor``,
+    and ``add_offset`` is added.
+    """
+    missing = np.zeros(values.shape, dtype=bool)
+    for name in ("_FillValue", "missing_value"):
+        if name in attributes and np.asarray(attributes[name]).dtype.kind in "fiu":
+            missing |= np.isin(values, attributes[name])
+    scale, offset = (
+        float(np.asarray(attributes.get(name, default)).item())
+        for name, default in (("scale_factor", 1.0), ("add_offset", 0.0))
+    )
+    if scale != 1 or offset != 0:
+        values = values * scale + offset
+    return np.where(missing, np.nan, values) if missing.any() else values
+
+
+def _is_rounded(values: np.ndarray) -> bool:
+    """Whether there are whole numbers that double precision does not hold exactly."""
+    return values.dtype.kind in "iu" and values.size > 0 and abs(_largest(values)) > _EXACT
+
+
+def _largest(values: np.ndarray) -> int:
+    return max(int(values.min()), int(values.max()), key=abs)
+
+
+def _real_objects(values: np.ndarray) -> np.ndarray:
+    """Return Python's numbers as float64, NaN for None; values of another kind as they are."""
+    if any(isinstance(value, bool | np.bool_) for value in values.flat):
+        return values
+    numbers = [np.nan if value is None else float(value) for value in values.flat]
+    return np.array(numbers).reshape(values.shape)
 
 
 def _joined(
