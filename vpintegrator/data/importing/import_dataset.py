@@ -323,8 +323,10 @@ def _hint_at_period(values: np.ndarray, name: str, notes: list[str]) -> None:
     for text, period in _PERIODS.items():
         changes = np.abs(_changes(values)) / period
         jumps, moves = changes > 3 / 4, changes[changes < 3 / 4]
-        is_within = 3 / 4 < spread / period <= 1 + 1e-6
-        if is_within and jumps.any() and len(moves) and np.quantile(moves, 0.95) < 1 / 4:
+        if not (3 / 4 < spread / period <= 1 + 1e-6 and jumps.any() and len(moves)):
+            continue
+        # between its jumps an angle moves, but slowly; a switch rests
+        if np.median(moves) > 0 and np.quantile(moves, 0.95) < 1 / 4:
             notes.append(
                 f"{name} jumps by nearly {text} at {_places(jumps)}: if it is an angle, say so in "
                 f"a system file, by {name} = '{text}' below [periodic], and it is continued"
