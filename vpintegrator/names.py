@@ -36,3 +36,4 @@ LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy
 FORMS = ("symplectic", "volume", "none")  # what a map keeps
+SPACES = ("states", "windows")  # in which it keeps it

@@ -12,7 +12,7 @@ import numpy as np
 
 from vpintegrator.arguments import one_of
 from vpintegrator.errors import InputError
-from vpintegrator.names import FORMS
+from vpintegrator.names import FORMS, SPACES
 
 Matrix = tuple[tuple[float, ...], ...]
 Image = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -28,8 +28,10 @@ class Structure:
     ----------
     form
         ``"symplectic"``: the form :math:`dq \wedge dp` of ``pairs``; ``"volume"``: the volume of
-        phase space; ``"none"``. A map of windows keeps the form summed over the states of a window,
-        or the volume of the space of windows.
+        phase space; ``"none"``.
+    space
+        Space in which the map that is iterated keeps it: ``"states"``, or ``"windows"`` with the
+        form summed over the states of a window, and the volume of the space of windows.
     reversing_symmetries
         Matrices :math:`\rho` with :math:`\rho \Phi \rho \Phi = \mathrm{id}`; for a window, with the
         order of its states reversed.
@@ -50,6 +52,7 @@ class Structure:
     """
 
     form: Literal["symplectic", "volume", "none"] = "none"
+    space: Literal["states", "windows"] = "states"
     reversing_symmetries: tuple[Matrix, ...] = ()
     symmetries: tuple[Matrix, ...] = ()
     periods: tuple[tuple[int, float], ...] = ()
@@ -57,6 +60,7 @@ class Structure:
 
     def __post_init__(self) -> None:
         one_of("form", self.form, FORMS)
+        one_of("space", self.space, SPACES)
 
     @classmethod
     def of(
@@ -66,10 +70,12 @@ class Structure:
         symmetries: Iterable[Any] = (),
         periods: Mapping[int, float] | None = None,
         pairs: Iterable[tuple[int, int]] = (),
+        space: Any = "states",
     ) -> Self:
         """Return the structure of arrays of matrices, and periods by component."""
         return cls(
             form,
+            space,
             tuple(map(_matrix, reversing_symmetries)),
             tuple(map(_matrix, symmetries)),
             tuple((int(k), float(period)) for k, period in (periods or {}).items()),
@@ -88,29 +94,35 @@ class Structure:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The properties of a map, a word each: ``("symplectic", "reversible")``."""
+        """The properties of a map, each in words: ``("symplectic", "reversible")``."""
         words = {
-            "symplectic": self.is_symplectic,
-            "volume-preserving": self.form == "volume",
+            self._form_words: self.keeps_volume,
             "reversible": self.reversing_symmetries,
             "equivariant": self.symmetries,
         }
         return tuple(word for word, holds in words.items() if holds)
 
+    @property
+    def _form_words(self) -> str:
+        if not self.keeps_volume:
+            return ""
+        word = "symplectic" if self.is_symplectic else "volume-preserving"
+        return f"{word} on windows" if self.space == "windows" else word
+
     def __str__(self) -> str:
-        form = {"symplectic": "symplectic", "volume": "volume-preserving"}.get(self.form, "")
         lists = {
             ("reversing symmetry", "reversing symmetries"): self.reversing_symmetries,
             ("symmetry", "symmetries"): self.symmetries,
             ("angle", "angles"): self.periods,
         }
         counts = [f"{len(x)} {words[len(x) > 1]}" for words, x in lists.items() if x]
-        return ", ".join(filter(None, [form, *counts])) or "no structure"
+        return ", ".join(filter(None, [self._form_words, *counts])) or "no structure"
 
     @property
     def text(self) -> str:
         """JSON text, without the properties that it has not."""
-        return json.dumps({name: value for name, value in asdict(self).items() if value})
+        default = asdict(Structure())
+        return json.dumps({k: value for k, value in asdict(self).items() if value != default[k]})
 
     @classmethod
     def from_text(cls, text: str, where: str = "structure") -> Self:
@@ -139,8 +151,8 @@ def reversibility_defect(
     The maximum is over windows Z (n, window, dim). R applies :math:`\rho`, with
     :math:`f(\rho z) = -\rho f(z)`, to every state of a window and reverses their order in time
     (Hairer, Lubich, Wanner, Geometric Numerical Integration, section V.1; for windows see
-    ``vpintegrator.nn.Reversible``). :math:`\Phi` is the whole map of windows, also if
-    ``prediction_window`` < ``window``. S are the scales of the components.
+    ``vpintegrator.nn.Reversible``). :math:`\Phi` is the map that is iterated: if
+    ``prediction_window`` < ``window``, it shifts the window. S are the scales of the components.
 
     Parameters
     ----------
@@ -168,10 +180,10 @@ def reversibility_defect(
     if not len(windows):
         return None
     scales = component_scales(windows, map.structure) if scales is None else scales
-    forward = map.map(windows)
+    forward = iterated_images(map, windows)
     defects = []
     for rho in symmetries:
-        back = map.map(_reversed(forward, rho))
+        back = iterated_images(map, _reversed(forward, rho))
         with np.errstate(all="ignore"):
             defects.append(largest((_reversed(back, rho) - windows) / scales))
     return max((defect for defect in defects if defect is not None), default=None)
@@ -241,9 +253,9 @@ def log_determinant(
 
     for windows Z (..., window, dim), in the shape (...). A one-step method changes the volume of
     phase space by this factor. A model of windows changes that of the product space
-    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, by its whole map, also if
-    ``prediction_window`` < ``window``. NaN where the window is not finite or the step cannot be
-    made.
+    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`. :math:`\Phi` is the map that is
+    iterated: if ``prediction_window`` < ``window``, it shifts the window. NaN where the window is
+    not finite or the step cannot be made.
 
     Parameters
     ----------
@@ -277,8 +289,43 @@ def log_determinant(
     part = max(1, entries // (map.window * map.dim) ** 2)
     for start in range(0, len(usable), part):
         chosen = usable[start : start + part]
-        result[chosen] = log_volume(ratios * map.derivative(rows[chosen]))
+        result[chosen] = log_volume(ratios * iterated_derivative(map, rows[chosen]))
     return result.reshape(windows.shape[:-2])
+
+
+def iterated_images(map: Any, windows: np.ndarray) -> np.ndarray:
+    """Return images of windows (n, window, dim) under the map that ``advance`` iterates.
+
+    If ``prediction_window`` < ``window``, the image is the window without its oldest rows, and the
+    new rows after the others. Old rows in what ``map`` of a user returns do not count.
+    """
+    images, new = map.map(windows), map.prediction_window
+    if new == map.window:
+        return images
+    return np.concatenate([windows[:, new:], images[:, map.window - new :]], axis=1)
+
+
+def iterated_tangent(map: Any, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Return images (n, window * dim, k) of tangent vectors under the map that is iterated.
+
+    ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows.
+    """
+    images, new = map.tangent(windows, vectors), map.prediction_window * map.dim
+    if map.prediction_window == map.window:
+        return images
+    kept = np.broadcast_to(vectors[..., new:, :], (len(images), *vectors[..., new:, :].shape[-2:]))
+    return np.concatenate([kept, images[:, kept.shape[1] :]], axis=1)
+
+
+def iterated_derivative(map: Any, windows: np.ndarray) -> np.ndarray:
+    """Return the derivative (n, window * dim, window * dim) of the map that is iterated."""
+    derivative, new = map.derivative(windows), map.prediction_window * map.dim
+    if map.prediction_window == map.window:
+        return derivative
+    size = map.window * map.dim
+    derivative = derivative.copy()
+    derivative[:, : size - new] = np.eye(size)[new:]
+    return derivative
 
 
 def log_volume(matrices: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, final
@@ -27,7 +28,10 @@ class Map(ABC):
 
     .. math:: \Phi : (z_1, \dots, z_T) \mapsto (z_{1+P}, \dots, z_{T+P}), \qquad T = \text{window}
 
-    A map of single states has windows of one row. Arrays are float64, whatever a model computes in.
+    A map of single states has windows of one row. If P < T, the image is the window without its
+    oldest P rows, with the P new rows after the others. ``advance`` iterates this map of windows,
+    and ``structure`` is that of this map: nothing else is iterated or measured. Arrays are float64,
+    whatever a model computes in.
     A map of your own derives from this class and defines :meth:`map`; or it is made of a function
     by :meth:`from_function`.
 
@@ -88,6 +92,7 @@ class Map(ABC):
     def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Map windows (n, window, dim) to the windows ``prediction_window`` steps later.
 
+        The first ``window - prediction_window`` rows of an image are the last ones of the argument.
         NaN where the step cannot be computed. Classical methods, exact maps and models of families
         take values of ``parameters`` by name: numbers, or arrays (n,). Only these maps need the
         argument.
@@ -187,7 +192,8 @@ class Map(ABC):
         window
             Number of states that the function reads.
         structure
-            Structure that the map is claimed to keep; comparisons measure it.
+            Structure that the map is claimed to keep, with ``window`` > 1 on windows; comparisons
+            measure it.
         name
             Name in tables; by default that of the function.
 
@@ -255,8 +261,9 @@ class FunctionMap(Map):
             raise InputError(f"a map is made of a function of states, not of {function!r}")
         if not (np.isfinite(step) and step > 0):
             raise InputError(f"step = {step!r} must be a positive number")
-        self.function, self.step, self.structure = function, float(step), structure
+        self.function, self.step = function, float(step)
         self.dim, self.window = whole("dim", dim, 1), whole("window", window, 1)
+        self.structure = structure if window == 1 else replace(structure, space="windows")
         self.name = name or str(getattr(function, "__name__", type(function).__name__)).strip("<>")
         self.description = f"the function {self.name}"
 

@@ -175,9 +175,17 @@ def build(
                 "as vpt or spt"
             )
         arguments.pop("prediction_window", None)
-    elif _is_incomplete(system):
-        arguments = {"window": DELAYS, "prediction_window": 1} | arguments
-        if arguments["window"] != 1:
+    elif system.is_measured:
+        delays = {"window": DELAYS} if _is_incomplete(system) else {}
+        arguments = delays | arguments
+        is_open = "prediction_window" in known.keys() - arguments.keys()
+        if is_open and arguments.get("window", known["window"].default) != 1:
+            arguments["prediction_window"] = 1
+            choices.append(
+                "one state is predicted at a time, and the window shifts: measured states may be "
+                "incomplete"
+            )
+        if delays and arguments["window"] != 1:
             choices.append(
                 f"{_INCOMPLETE}: windows of {arguments['window']} states stand for the rest (delay "
                 "coordinates); more frequencies need more, and --window 1 takes it for the whole "

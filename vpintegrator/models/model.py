@@ -49,6 +49,11 @@ class Model(Stored, Map):
     .. math:: (z_1, \dots, z_T) \mapsto (z_{1+P}, \dots, z_{T+P}), \qquad
         T = \text{window}, \quad P = \text{prediction window}.
 
+    A rollout iterates this map, so ``window = model(window)`` gives the same states. If P = T, the
+    network maps whole windows, and the map keeps what the network keeps. If P < T, the window is
+    shifted, and only the last P rows are the network's: such a map keeps neither volume nor a form,
+    is not reversible and has no explicit inverse. ``core`` is the network itself.
+
     The layers work in :class:`Coordinates`: states enter as :math:`(z - \text{shift}) /
     \text{scale}` and leave it the other way round. In a chart z are its components, of which the
     volume (or symplectic form) is kept: the volume of states only where the chart keeps it.
@@ -220,29 +225,29 @@ class Model(Stored, Map):
 
     @property
     def structure(self) -> Structure:
-        """Structure that the map of windows keeps exactly, at any weights.
+        """Structure that the map of windows that is iterated keeps exactly, at any weights.
 
-        The form of a symplectic map is kept up to a factor common to all of it: it is the form of
-        normalised states.
+        A map that shifts windows keeps none. The form of a symplectic map is kept up to a factor
+        common to all of it: it is the form of normalised states.
         """
-        form = "none"
+        form, rhos = "none", list[Any]()
         if self.measure_preserving and (self.chart is None or self.chart.keeps_volume):
             form = "volume"
-        if self._canonical and (self.chart is None or self.chart.is_canonical):
+        is_canonical = self.chart is None or self.chart.is_canonical
+        if self._canonical and is_canonical and not self.shifts:
             form = "symplectic"
         order = self.coordinates.order or list(range(self.dim))
         half, dim = self.moving // 2, self.dim
-        rhos = [
-            rho[:dim, :dim].tolist()
-            for rho in self.reversing_symmetries
-            if torch.equal(rho[dim:, dim:], torch.eye(self.parameter_count).to(rho))
-        ]
+        for rho in () if self.shifts else self.reversing_symmetries:
+            if torch.equal(rho[dim:, dim:], torch.eye(self.parameter_count).to(rho)):
+                rhos.append(rho[:dim, :dim].tolist())
         pairs = zip(order[:half], order[half : 2 * half], strict=True)
         return Structure.of(
             form,
             rhos,
             periods=self.coordinates.periods,
             pairs=pairs if form == "symplectic" else (),
+            space="windows" if self.window > 1 else "states",
         )
 
     @property
@@ -250,6 +255,8 @@ class Model(Stored, Map):
         """Words on the map that its structure does not say; else empty."""
         in_chart = self.measure_preserving and not self.structure.keeps_volume
         words = ["preserves the volume of its chart"] if in_chart else []
+        if self.shifts:
+            words.append(f"shifts windows by {self.prediction_window} of {self.window} states")
         return ", ".join([*filter(None, [self.metadata.get("attention")]), *words])
 
     @property
@@ -317,16 +324,24 @@ class Model(Stored, Map):
 
     @property
     def measure_preserving(self) -> bool:
-        """Whether the map exactly preserves the volume of windows in the chart's coordinates."""
-        return bool(getattr(self.core, "volume_preserving", False))
+        """Whether the map exactly preserves volume in the chart's coordinates: that of windows."""
+        return not self.shifts and bool(getattr(self.core, "volume_preserving", False))
+
+    @property
+    def shifts(self) -> bool:
+        """Whether old states stay in the window: fewer are predicted than are read."""
+        return self.prediction_window < self.window
 
     @property
     def invertible(self) -> bool:
         """Whether ``inverse`` exists."""
-        return is_invertible(self.core)
+        return not self.shifts and is_invertible(self.core)
 
     def forward(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Map windows (..., window, dim) to the windows ``prediction_window`` steps later.
+
+        These are the windows that a rollout iterates. Where fewer states are predicted than are
+        read, the first rows are the last ones of ``window``.
 
         Parameters
         ----------
@@ -341,7 +356,7 @@ class Model(Stored, Map):
         InputError
             If a family gets no parameters, or another model does; or for other sizes.
         """
-        return self._moved(self.core, window, parameters, 1.0)
+        return self._shifted(window, self._moved(self.core, window, parameters, 1.0))
 
     def inverse(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the windows (..., window, dim) that ``forward`` maps to ``window``.
@@ -349,11 +364,20 @@ class Model(Stored, Map):
         Raises
         ------
         InputError
-            If the architecture is not explicitly invertible.
+            If the architecture is not explicitly invertible, or the map shifts windows.
         """
         if not self.invertible:
-            raise InputError(f"{type(self).__name__} as built here has no explicit inverse")
+            why = ", as it shifts windows" if self.shifts else ""
+            raise InputError(f"{type(self).__name__} as built here has no explicit inverse{why}")
         return self._moved(self.core.inverse, window, parameters, -1.0)
+
+    def _shifted(self, window: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        """Return the window after a call: old states that stay, then new rows of the images."""
+        new = self.prediction_window
+        if new == self.window:
+            return images
+        kept = window[..., new:, :].expand(*images.shape[:-2], -1, -1)
+        return torch.cat([kept, images[..., -new:, :]], -2)  # (..., window, dim)
 
     def _moved(
         self,

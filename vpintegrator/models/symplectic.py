@@ -146,9 +146,9 @@ class SymplecticTransformer(Model):
     .. math:: \psi = F_L \circ A_L \circ \cdots \circ F_1 \circ A_1
 
     with attention :math:`A_l` over the window and gradient couplings :math:`F_l` of every state.
-    The map of windows keeps the form :math:`\sum_t dq_t \wedge dp_t`, summed over the time steps,
-    exactly, and is explicitly invertible; with reversing symmetries it is also reversible. That is
-    a law of the space of windows: what it does to phase space, rollouts measure.
+    The map of whole windows keeps the form :math:`\sum_t dq_t \wedge dp_t`, summed over the time
+    steps, exactly, and is explicitly invertible; with reversing symmetries it is also reversible.
+    That is a law of the space of windows: what it does to phase space, rollouts measure.
 
     Parameters
     ----------
@@ -157,7 +157,8 @@ class SymplecticTransformer(Model):
     window
         Time steps read, at least 2.
     prediction_window
-        Time steps predicted, None for all of them.
+        Time steps predicted; by default all of the window. With fewer, the map shifts windows and
+        keeps no structure.
     depth
         Number of units.
     width
@@ -210,7 +211,7 @@ class SymplecticTransformer(Model):
         dim: int,
         *,
         window: int = 3,
-        prediction_window: int | None = 1,
+        prediction_window: int | None = None,
         depth: int = 2,
         width: int = 16,
         functions: Literal["neurons", "polynomial"] = "neurons",

@@ -52,7 +52,7 @@ class StandardTransformer(Model):
     window
         Time steps read.
     prediction_window
-        Time steps predicted, None for all of them.
+        Time steps predicted; by default all of the window. With fewer, the map shifts windows.
     depth
         Number of units.
     width
@@ -111,7 +111,7 @@ class StandardTransformer(Model):
         dim: int,
         *,
         window: int = 3,
-        prediction_window: int | None = 1,
+        prediction_window: int | None = None,
         depth: int = 2,
         width: int | None = None,
         heads: int | None = None,

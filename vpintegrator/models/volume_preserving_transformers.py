@@ -34,8 +34,8 @@ class VolumePreservingTransformer(Model):
     .. math:: \psi = F_L \circ A_L \circ \cdots \circ F_1 \circ A_1
 
     with attention :math:`A_l` over the window and feed-forward layers :math:`F_l` of every state.
-    With the skew and the coupled weighting the map of windows is exactly volume-preserving and
-    explicitly invertible; with reversing symmetries it is also reversible. With the arbitrary
+    With the skew and the coupled weighting the map of whole windows is exactly volume-preserving
+    and explicitly invertible; with reversing symmetries it is also reversible. With the arbitrary
     weighting it is none of these, and ``structure`` says so. ``published`` makes the
     transformer of the paper.
 
@@ -46,8 +46,8 @@ class VolumePreservingTransformer(Model):
     window
         Time steps read, at least 2.
     prediction_window
-        Time steps predicted, None for all of them. One by default: predicting whole windows makes
-        of an orbit as many interleaved ones, which drift apart.
+        Time steps predicted; by default all of the window. With fewer, the map shifts windows and
+        keeps no structure.
     lift
         Successive states that attention and couplings take as one state of more components, see
         ``Lifted``. It divides the window, and the volume of windows of states is kept. With a lift
@@ -136,7 +136,7 @@ class VolumePreservingTransformer(Model):
         dim: int,
         *,
         window: int = 3,
-        prediction_window: int | None = 1,
+        prediction_window: int | None = None,
         lift: int = 1,
         depth: int = 2,
         width: int = 16,
@@ -279,8 +279,8 @@ class VolumePreservingMultiheadTransformer(Model):
 
     The attention of the standard transformer, over the whole window and with several heads, as the
     function inside additive couplings: :math:`X_a \mapsto X_a + g(X_b)` for each block of
-    components in turn. So the map of windows preserves volume exactly although softmax does not, it
-    is explicitly invertible, and with reversing symmetries it is reversible.
+    components in turn. So the map of whole windows preserves volume exactly although softmax does
+    not, it is explicitly invertible, and with reversing symmetries it is reversible.
 
     Parameters
     ----------
@@ -289,7 +289,8 @@ class VolumePreservingMultiheadTransformer(Model):
     window
         Time steps read.
     prediction_window
-        Time steps predicted, None for all of them.
+        Time steps predicted; by default all of the window. With fewer, the map shifts windows and
+        keeps no structure.
     depth
         Number of units.
     width
@@ -356,7 +357,7 @@ class VolumePreservingMultiheadTransformer(Model):
         dim: int,
         *,
         window: int = 3,
-        prediction_window: int | None = 1,
+        prediction_window: int | None = None,
         depth: int = 2,
         width: int = 16,
         functions: Literal["neurons", "polynomial"] = "neurons",

@@ -34,7 +34,8 @@ def wrap(
     With ``window = 1`` the module maps states (n, dim) to the states one step later, of the same
     shape. With a longer window it maps windows (n, window, dim) to the windows
     ``prediction_window`` steps later, or to the new states (n, prediction_window, dim) alone, or
-    to (n, dim) where it predicts one state.
+    to (n, dim) where it predicts one state. Where it predicts fewer states than it reads, the model
+    shifts the window: of what the module returns the new states count.
 
     A function of NumPy or JAX arrays is a map: :meth:`vpintegrator.System.from_map`.
 
@@ -42,7 +43,8 @@ def wrap(
     ----------
     module
         The module. It is not copied: training changes its parameters. Attributes
-        ``volume_preserving = True`` and ``symplectic = True`` of it are believed.
+        ``volume_preserving = True`` and ``symplectic = True`` of it are believed where it predicts
+        as many states as it reads.
     dim
         Components of a state.
     step
@@ -111,9 +113,7 @@ class WrappedModel(Model):
         images = self._images(flat[:, 0] if self.window == 1 else flat).to(window.dtype)
         if images.ndim == 2:
             images = images[:, None]
-        if images.shape[1] < self.window:  # new states alone
-            images = torch.cat([flat[:, self.prediction_window :], images], 1)
-        return images.reshape(window.shape)
+        return self._shifted(flat, images).reshape(window.shape)
 
     def _images(self, states: torch.Tensor) -> Any:
         """Return what the module gives for states (n, dim), or windows (n, window, dim)."""
@@ -246,4 +246,5 @@ class WithParameters(Model):
     def forward(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Map windows (..., window, dim + p) to the windows ``prediction_window`` steps later."""
         states, k = window[..., : self.state_dim], window[..., self.state_dim :]
-        return beside([self.core(states, k[..., -1, :]), k])  # (..., window, dim + p)
+        images = beside([self.core(states, k[..., -1, :]), k])  # (..., window, dim + p)
+        return self._shifted(window, images)

@@ -216,6 +216,8 @@ def _structure_of(model: Model) -> str:
         words = "preserves the volume of its coordinates"
     if (structure := model.structure).keeps_volume:
         words = structure.words[0]
+    if model.shifts:
+        return f"{words}: the map shifts windows"
     symmetries = len(model.reversing_symmetries)
     return f"{words}, reversible ({symmetries} symmetries)" if symmetries else words
 

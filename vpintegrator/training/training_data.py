@@ -186,7 +186,7 @@ class TrainingData:
                 f"the model is for states of {model.dim} components, but {dataset.path} holds "
                 f"states of {dataset.dim}; make the model with dim={dataset.dim}"
             )
-        is_symplectic = model.structure.is_symplectic
+        is_symplectic = model.structure.is_symplectic or model.canonical
         if is_symplectic and system.canonical_order and model.coordinates.order is None:
             raise InputError(
                 f"the model takes all positions first, but states of {system.name} are "

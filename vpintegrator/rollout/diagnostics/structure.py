@@ -11,6 +11,7 @@ from vpintegrator.dynamics.structure import (
     component_scales,
     finite_windows,
     form_defect,
+    iterated_tangent,
     reversibility_defect,
 )
 from vpintegrator.maps import Map
@@ -85,11 +86,11 @@ def window_symplecticity_defect(
     .. math:: \max_Z \, \max_{ij} \left| (D^T J D - J)_{ij} \right|
 
     with J on every time step. This is the form :math:`\sum_t dq_t \wedge dp_t` of the space of
-    windows :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`. Symplectic transformers preserve
-    this form by construction, at any window. Their effect on phase space does not follow from it;
-    see :func:`symplecticity_defect`. D is the derivative of the whole map, also if
-    ``prediction_window`` < ``window``. For more than 128 components the defect is estimated as
-    there.
+    windows :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`. Symplectic transformers
+    that predict whole windows preserve this form by construction. Their effect on phase space does
+    not follow from it; see :func:`symplecticity_defect`. D is the derivative of the map that is
+    iterated: if ``prediction_window`` < ``window``, it shifts the window and keeps no such form.
+    For more than 128 components the defect is estimated as there.
 
     Parameters
     ----------
@@ -130,7 +131,9 @@ def _largest_defect(
     windows, structure = finite_windows(map, windows), system_of(map).structure
     scales = component_scales(windows, structure) if scales is None else scales
     direct = of_windows or map.window == 1
-    image = map.tangent if direct else partial(_image_of_phase_space, map, scales)
+    image = (
+        partial(iterated_tangent, map) if direct else partial(_image_of_phase_space, map, scales)
+    )
     size = map.dim * (map.window if of_windows else 1)
     return form_defect(image, windows, structure.pairs, scales, size)
 

@@ -12,7 +12,7 @@ import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.structure import component_scales
+from vpintegrator.dynamics.structure import component_scales, iterated_derivative
 from vpintegrator.dynamics.system import SMALLEST_TOLERANCE
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
@@ -57,8 +57,7 @@ def tangent_propagation(
     its map of phase space is a composition: :math:`z_0 \mapsto (z_0, \dots, z_{w-1})` by the exact
     map, differentiated by the variational equation; the map of windows, iterated; the newest state
     of the window. So the tangent is a matrix Y of shape (w dim, dim), and the derivative its block
-    of the state k. If ``prediction_window`` < w, the next window keeps its last states and takes
-    only new states from the model; its derivative follows.
+    of the state k.
 
     All components are measured in their scales, so nothing depends on units. After every map
     :math:`Y = QR` is orthonormalised, the logarithms of diag(R) are added up, and Q goes on
@@ -105,11 +104,7 @@ def tangent_propagation(
         joined = np.concatenate([before, states], axis=1)
         starts = new * np.arange(-(-states.shape[1] // new))
         windows = joined[:, starts[:, None] + np.arange(window)]  # (trajectory, map, window, dim)
-        derivative = map.derivative(windows.reshape(-1, window, dim))
-        if new < window:  # the next window keeps old states, and takes no prediction of them
-            derivative = derivative.copy()
-            derivative[:, : -new * dim] = np.eye(window * dim)[new * dim :]
-        derivative = derivative * ratios
+        derivative = iterated_derivative(map, windows.reshape(-1, window, dim)) * ratios
         derivative = derivative.reshape(trajectories, len(starts), *ratios.shape)
         with np.errstate(all="ignore"):
             for k in range(len(starts)):

@@ -9,7 +9,13 @@ import numpy as np
 
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.structure import affordable, fewer, log_determinant, log_volume
+from vpintegrator.dynamics.structure import (
+    affordable,
+    fewer,
+    iterated_images,
+    log_determinant,
+    log_volume,
+)
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.report import Report, Run
 from vpintegrator.rollout.variables import Column, Measurement, Variable
@@ -148,7 +154,9 @@ class VolumeChange(Diagnostic):
                 # log rho(Phi(z)) - log rho(z), for the density rho of the chart's volume
                 each = windows.reshape(-1, map.window, map.dim)
                 with np.errstate(all="ignore"):
-                    density = chart.log_density(map.map(each)) - chart.log_density(each)
+                    density = chart.log_density(iterated_images(map, each)) - chart.log_density(
+                        each
+                    )
                 changes = changes + density.sum(axis=-1).reshape(changes.shape)
                 volume["measure"] = Volume(times, changes.T)
         history = self.ensemble.tangent_history
