@@ -33,7 +33,7 @@ def trained(model, name="rigid-body", step=0.2):
 def report():
     torch.manual_seed(0)
     models = [
-        trained(VolumePreservingTransformer(dim=3, window=3, prediction_window=2)),
+        trained(VolumePreservingTransformer(dim=3, window=3)),
         trained(VolumePreservingFeedForward(dim=3)),
         trained(VolumePreservingFeedForward(dim=3, depth=1)),
     ]
@@ -58,7 +58,7 @@ def test_a_comparison(report):
     assert np.array_equal(vpt.states[:, :3], report.reference[:, :3])  # first window
     assert vpt.volume["step"].times[0] == pytest.approx(0.4)  # the end of the first window
     assert vpt.volume["step"].largest < 1e-12
-    assert vpt.structure.form == "volume"
+    assert (vpt.structure.form, vpt.structure.space) == ("volume", "windows")
     assert np.array_equal(report.runs["rk4"].states, vp.integrate(report.system, "rk4", z, 0.2, 50))
     assert report.reference_error.max() < 1e-11
 

@@ -97,7 +97,10 @@ def test_volume_of_a_step_by_differences(report):
                 window = run.states[trajectory, last - run.window + 1 : last + 1]
                 matrix = differences(function, np.ascontiguousarray(window))
                 expected = math.log(abs(np.linalg.det(matrix)))
-                assert volume.log_determinant[trajectory, k] == pytest.approx(expected, abs=1e-8)
+                found_there = volume.log_determinant[trajectory, k]
+                # that of a shifted window is small, and differences have fewer digits
+                tolerance = 1e-8 if run.window == 1 else 1e-4
+                assert found_there == pytest.approx(expected, abs=tolerance)
                 found.append(expected)
         assert len(found) >= 6
         assert row["map volume error"] == np.abs(volume.log_determinant).max()

@@ -119,6 +119,8 @@ class OneStep:
         Reason why the cost is none of machine code; empty if it is one.
     rivals
         Of a model: the classical methods in machine code with its error.
+    lead_time_errors
+        Of a map that predicts several states in a call: the errors 1, 2, ... steps ahead.
     """
 
     name: str
@@ -127,6 +129,7 @@ class OneStep:
     cost: float = math.nan
     note: str = ""
     rivals: tuple[Rival, ...] = ()
+    lead_time_errors: tuple[float, ...] = ()
 
     @property
     def cheapest_rival(self) -> Rival | None:
@@ -211,7 +214,9 @@ class OneStepTable:
             verdict = f"No cost of a classical method with {below} was measured in time"
         else:
             verdict = f"No classical method of the table reaches {below}"
-        return f"{model.name} errs by {model.error:.1e} one step ahead. {verdict}."
+        later = model.lead_time_errors
+        ahead = f", and by up to {max(later):.1e} to {len(later)} steps ahead" if later else ""
+        return f"{model.name} errs by {model.error:.1e} one step ahead{ahead}. {verdict}."
 
     def __str__(self) -> str:
         first = self.models[0] if self.models and self.methods else None
@@ -252,7 +257,8 @@ class OneStepTable:
             rows = []
             for row in read_json(text, where)["rows"]:
                 rivals = tuple(Rival(**rival) for rival in row.pop("rivals", ()))
-                rows.append(OneStep(**row, rivals=rivals))
+                errors = tuple(map(float, row.pop("lead_time_errors", ())))
+                rows.append(OneStep(**row, rivals=rivals, lead_time_errors=errors))
             str(table := cls(tuple(rows)))  # numbers can be written as numbers
         except (AttributeError, KeyError, TypeError, ValueError):
             raise InputError(f"{where} is not what a training writes") from None
@@ -346,6 +352,8 @@ class ModelStep:
         not measured.
     prediction_window
         Steps of a call.
+    lead_time_errors
+        Errors of the new states of a call, if there are several.
     """
 
     name: str
@@ -353,6 +361,7 @@ class ModelStep:
     run: Callable[[int], object] | None = None
     prediction_window: int = 1
     note: str = ""
+    lead_time_errors: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -454,7 +463,8 @@ def measure_steps(
             substeps, reason = searches[model.name, method.name]
             rivals.append(Rival(method.name, substeps, cost_of(method.name, substeps), reason))
         cost = costs.get(model.name, math.nan) / model.prediction_window
-        rows.append(row_of(model, cost, model.error, kind="model", rivals=tuple(rivals)))
+        of_model = {"rivals": tuple(rivals), "lead_time_errors": model.lead_time_errors}
+        rows.append(row_of(model, cost, model.error, kind="model", **of_model))
     others = [row_of(m, cost_of(m.name, 1), errors[m.name](1), kind="classical") for m in known]
     return OneStepTable((*rows, *sorted(others, key=attrgetter("error"))))
 
@@ -485,4 +495,6 @@ def _known(row: Mapping[str, Any]) -> dict[str, Any]:
     if "rivals" in values:
         values["rivals"] = [*map(_known, values["rivals"])]
     unknown = ("", None, (), math.inf)
+    if not all(map(math.isfinite, values.get("lead_time_errors", ()))):
+        values["lead_time_errors"] = ()
     return {k: v for k, v in values.items() if v not in unknown and v == v}  # nor nan

@@ -98,6 +98,12 @@ class CompiledResidual:
         """
         return self._summed("sums", vector, windows, targets, 2)[0]
 
+    def first_squares(self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray) -> float:
+        """Return the sum of squares of predicted - true states over the first new states alone."""
+        first = np.zeros_like(self._weights)
+        first[: len(self.weights)] = 1
+        return float(self._summed("sums", vector, windows, targets, 2, weights=first)[0][0])
+
     def gradient(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -130,7 +136,13 @@ class CompiledResidual:
             yield jacobian.reshape(-1, *jacobian.shape[2:]), residuals.reshape(-1, self._lanes)
 
     def _summed(
-        self, name: str, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray, *sizes: int
+        self,
+        name: str,
+        vector: np.ndarray,
+        windows: np.ndarray,
+        targets: np.ndarray,
+        *sizes: int,
+        weights: np.ndarray | None = None,
     ) -> list[np.ndarray]:
         """Return what a function of the library sums up over all windows, arrays of these sizes."""
         self._set(vector)
@@ -141,7 +153,7 @@ class CompiledResidual:
             getattr(self._library, name)(ctypes.byref(problem), *map(pointer, arrays))
             return arrays
 
-        for arrays in self._divided(work, windows, targets):
+        for arrays in self._divided(work, windows, targets, weights):
             for own, part in zip(total, arrays, strict=True):
                 own += part
         return total
@@ -191,9 +203,14 @@ class CompiledResidual:
         self._library.constants(pointer(self._values), pointer(self._constants))
 
     def _divided(
-        self, work: Callable[[_Problem, slice], T], windows: np.ndarray, targets: np.ndarray
+        self,
+        work: Callable[[_Problem, slice], T],
+        windows: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray | None = None,
     ) -> list[T]:
         """Return the results of ``work`` for parts of the windows, computed in parallel."""
+        weights = self._weights if weights is None else weights
         windows = np.ascontiguousarray(windows, self.dtype)
         targets = np.ascontiguousarray(targets, self.dtype)
         calls = math.prod(targets.shape[1:]) // len(self._weights)
@@ -201,7 +218,7 @@ class CompiledResidual:
             return []
 
         def one(part: slice) -> T:
-            arrays = (windows[part], targets[part], self._weights, self._constants)
+            arrays = (windows[part], targets[part], weights, self._constants)
             addresses = (array.ctypes.data for array in arrays)
             return work(_Problem(*addresses, part.stop - part.start, calls), part)
 

@@ -45,17 +45,18 @@ def step_table(
     """
     windows, images = _windows([*maps.values()], system, reference)
 
-    def error(states: np.ndarray) -> float:
+    def error(states: np.ndarray, ahead: int = 0) -> float:
         if not len(images):  # the reference ends with the first windows
             return math.nan
-        wrong = (states - images)[:, system.moving]
+        wrong = (states - images[:, ahead])[:, system.moving]
         value = float(np.sqrt((wrong**2).sum(-1).mean())) / (spread or 1.0)
         return math.inf if math.isnan(value) else value
 
     models, methods = [], []
     for name, map in maps.items():
         if map.kind == "learned":
-            models.append(_model_step(name, map, windows[:, -map.window :], error))
+            own = windows[:, -map.window :]
+            models.append(_model_step(name, map, own, error, images.shape[1]))
         else:
             methods.append(_method_step(name, map, windows[:, -map.window :], error))
     if len(images) and any(not model.note for model in models):
@@ -74,31 +75,36 @@ def step_table(
 def _windows(
     maps: Sequence[Map], system: System, reference: Reference, most: int = 100
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return some windows of the reference, (n, window, dim), and accurate next states."""
+    """Return windows of the reference, (n, window, dim), and next states (n, ahead, dim)."""
     length, states = max(map.window for map in maps), reference.states
     if states.shape[1] <= length:  # nothing follows the first windows
-        return states[:, :length], states[:0, 0]
-    rows = np.lib.stride_tricks.sliding_window_view(states, length + 1, axis=1).swapaxes(2, 3)
+        return states[:, :length], states[:0, :0]
+    ahead = min(max(map.prediction_window for map in maps), states.shape[1] - length)
+    rows = np.lib.stride_tricks.sliding_window_view(states, length + ahead, axis=1).swapaxes(2, 3)
     known = np.argwhere(np.isfinite(rows).all(axis=(2, 3)))
     chosen = known[np.linspace(0, len(known) - 1, min(most, len(known))).round().astype(int)]
-    rows = rows[chosen[:, 0], chosen[:, 1]]  # (n, window + 1, dim)
-    windows, images = rows[:, :-1], rows[:, -1]
+    rows = rows[chosen[:, 0], chosen[:, 1]]  # (n, window + ahead, dim)
+    windows, images = rows[:, :length], rows[:, length:]
     if reference.difference is not None and not system.is_discrete:
-        # after one step from the window itself, without the error of a long solution
-        step = np.array([0.0, maps[0].step])
-        images = solve_reference(system, windows[:, -1], step).states[:, 1]
+        # after steps from the window itself, without the error of a long solution
+        times = maps[0].step * np.arange(ahead + 1)
+        images = solve_reference(system, windows[:, -1], times).states[:, 1:]
     return windows, images
 
 
 def _model_step(
-    name: str, map: Map, windows: np.ndarray, error: Callable[[np.ndarray], float]
+    name: str, map: Map, windows: np.ndarray, error: Callable[..., float], ahead: int
 ) -> ModelStep:
     batch, new = repeat_states(windows), map.prediction_window
-    value = error(map.map(windows)[:, map.window - new])
+    states = map.map(windows)[:, map.window - new :]  # (n, new, dim)
+    errors = [error(states[:, k], k) for k in range(min(new, ahead))]
+    value = errors[0] if errors else math.nan
+    later = tuple(errors) if new > 1 else ()
     if not isinstance(map, Machine):
-        return ModelStep(name, value, partial(_calls, map, batch), new, "in PyTorch")
+        return ModelStep(name, value, partial(_calls, map, batch), new, "in PyTorch", later)
     machine: Any = machine_code(map.original, batch)  # that for many trajectories
-    return ModelStep(name, value, partial(machine.predict, batch.astype(machine.dtype)), new)
+    run = partial(machine.predict, batch.astype(machine.dtype))
+    return ModelStep(name, value, run, new, lead_time_errors=later)
 
 
 def _method_step(

@@ -20,7 +20,7 @@ from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.runtime.deadline import time_left, unhurried
-from vpintegrator.training.residuals import relative, relative_error
+from vpintegrator.training.residuals import lead_time_errors, relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
@@ -138,7 +138,9 @@ class _Case:
         pair = self.data.pairs(model, self.group).evenly(self.most).to(model.scale)
         with unhurried():
             error = relative_error(model, *pair, scale=self.data.error_scale)
+            errors = lead_time_errors(model, pair, self.data.error_scale)
         error = math.inf if math.isnan(error) else error
+        later = tuple(errors) if model.prediction_window > 1 else ()
         with suppress(InputError):  # some families have no single models
             varied = self.data.dataset.varied.items()
             middle = {name: (low + high) / 2 for name, (low, high) in varied}
@@ -147,6 +149,7 @@ class _Case:
         make = partial(CompiledModel, model, len(windows), windows, _LARGEST)
         machine = steps.machine_code(make, end)
         if isinstance(machine, str):
-            return steps.ModelStep(name, error, note=machine)
+            return steps.ModelStep(name, error, note=machine, lead_time_errors=later)
         run = partial(machine.predict, windows.astype(machine.dtype))
-        return steps.ModelStep(name, error, run, model.prediction_window)
+        new = model.prediction_window
+        return steps.ModelStep(name, error, run, new, lead_time_errors=later)

@@ -223,12 +223,14 @@ def relative_error(
     compiled: CompiledResidual | None = None,
     scale: ErrorScale | None = None,
 ) -> float:
-    r"""Return the relative L2 error one window ahead, over all new states.
+    r"""Return the relative L2 error of the first new state after a window.
 
     .. math:: \frac{1}{s} \sqrt{\frac{1}{N}
         \sum_{n=1}^{N} \| z_n^{\text{predicted}} - z_n^{\text{true}} \|_2^2}
 
-    with the spread :math:`s` of the states about their mean, in the components that move.
+    with the spread :math:`s` of the states about their mean, in the components that move. Maps of
+    any ``prediction_window`` are thus judged alike, one step ahead; see :func:`lead_time_errors`
+    for the others of their new states.
 
     The model is judged in evaluation mode, as it is rolled out, and left as it was.
 
@@ -271,8 +273,8 @@ def relative_error(
     others = {*range(model.dim)} - {*scale.components}
     if compiled is not None and others <= model.constant_components:  # those are exact
         vector = ParameterVector(model).read()
-        squares = compiled.sums(vector.numpy(), *machine_windows(pair))[1]
-        return relative(float(squares), new_states[..., 0].numel(), scale.spread)
+        squares = compiled.first_squares(vector.numpy(), *machine_windows(pair))
+        return relative(squares, len(new_states), scale.spread)
     return relative_error_of(model, pair.split(BLOCK), scale)
 
 
@@ -280,15 +282,42 @@ def relative_error_of(model: Model, parts: Iterable[Pair], scale: ErrorScale) ->
     """Return the relative error of any number of windows, computed part by part."""
     squares, count = 0.0, 0
     for part in _squares(model, parts, scale):
-        squares += part.sum().item()
-        count += part[..., 0].numel()
+        squares += part[:, 0].sum().item()
+        count += len(part)
     return relative(squares, count, scale.spread)
+
+
+def lead_time_errors(model: Model, pair: Pair, scale: ErrorScale) -> list[float]:
+    """Return the relative error of each new state of a call: 1, 2, ... steps ahead.
+
+    Parameters
+    ----------
+    model
+        The model.
+    pair
+        Pairs of windows.
+    scale
+        The size of errors.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.residuals import ErrorScale, Pair, lead_time_errors
+    >>> model = vp.models.VolumePreservingTransformer(dim=2, window=3, initial_scale=0.0)
+    >>> states = torch.arange(12.0).double().reshape(1, 6, 2)
+    >>> errors = lead_time_errors(
+    ...     model, Pair(states[:, :3], states[:, 3:]), ErrorScale((0, 1), 6.0)
+    ... )
+    >>> [round(error, 4) for error in errors]
+    [1.4142, 1.4142, 1.4142]
+    """
+    (squares,) = _squares(model, [pair], scale)  # (window, prediction_window, component)
+    return [relative(row.sum().item(), len(squares), scale.spread) for row in squares.unbind(1)]
 
 
 def estimated_error(model: Model, pair: Pair, scale: ErrorScale) -> tuple[float, float]:
     """Return the relative error of windows, and its standard error; infinite where it overflows."""
     (parts,) = _squares(model, [pair], scale)
-    squares = parts.sum(-1).mean(-1).double()  # (window,)
+    squares = parts[:, 0].sum(-1).double()  # (window,)
     mean, count = squares.mean().item(), len(squares)
     if not math.isfinite(mean):
         return math.inf, 0.0
@@ -346,7 +375,7 @@ def doubt(model: Model, held_out: Pair, scale: ErrorScale, history: History) -> 
     'vpff is not to be relied on: its test error 1.0e+09 is far above the validation error 1.0e-01'
     """
     inputs, targets, _ = held_out
-    new_states = Objective().new_states(model, targets)
+    new_states = Objective().new_states(model, targets)[..., :1, :]  # (window, 1, dim)
     moved = (inputs[..., -1:, :] - new_states)[..., list(scale.components)].square().sum()
     unmoved = relative(moved.item(), new_states[..., 0].numel(), scale.spread)
     validation, test = history.best_validation_error, history.test_error

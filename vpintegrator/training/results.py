@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
@@ -25,13 +26,13 @@ _CURVES = ("epoch", "seconds", "training_error", "validation_error")
 class History:
     r"""Errors of a training, epoch by epoch, and its outcome.
 
-    Errors are root mean squares over all new states of all windows, relative to the spread of the
-    training states, see :func:`vpintegrator.training.relative_error`. The time and constants of
+    Errors are root mean squares of the first new state after each window, relative to the spread of
+    the training states, see :func:`vpintegrator.training.relative_error`. The time and constants of
     motion do not count.
 
     Validation and test errors are one window ahead, from exact windows. The training error is the
-    optimizer's: on its windows, with the horizon and the noise of the loss; for Adam, while the
-    weights change.
+    optimizer's: over all new states of its windows, with the horizon and the noise of the loss; for
+    Adam, while the weights change.
 
     Attributes
     ----------
@@ -198,6 +199,7 @@ class Fit:
             f"  {how}: {history.epochs} epochs, {self.seconds:.1f} s in all, {end}",
             f"  relative error one window ahead: {_JUDGED[self.judged_by]} {self.error:.2e}"
             + (f", test {history.test_error:.2e}" if math.isfinite(history.test_error) else ""),
+            _lead_times(self.model),
             f"  tried, with their errors: {errors}" if len(self.tried) > 1 else "",
             f"  {self.reason}" if self.reason else "",
             f"  not compiled: {history.not_compiled}" if history.not_compiled else "",
@@ -207,6 +209,17 @@ class Fit:
 
 
 _JUDGED = {"held out": "validation", "left out": "leave-one-out", "blocks": "blocks of time"}
+
+
+def _lead_times(model: Model) -> str:
+    """Return a line on the errors of all new states of a call, if there are several."""
+    errors = json.loads(model.metadata.get("lead_time_errors", "[]"))
+    if not errors:
+        return ""
+    return (
+        f"  error of the new states, 1 to {len(errors)} steps ahead: {min(errors):.1e} to "
+        f"{max(errors):.1e}"
+    )
 
 
 def _structure_of(model: Model) -> str:

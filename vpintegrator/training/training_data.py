@@ -31,6 +31,7 @@ from vpintegrator.training.least_squares import trimmed
 from vpintegrator.training.residuals import (
     ErrorScale,
     estimated_error,
+    lead_time_errors,
     reciprocal_spread,
     relative_error_of,
 )
@@ -271,6 +272,11 @@ class TrainingData:
             "dataset_fingerprint": dataset.fingerprint,
             "region": self._statistics[1].text,
         }
+        model.metadata.pop("lead_time_errors", None)
+        if model.prediction_window > 1:
+            with unhurried():
+                errors = lead_time_errors(model, self.held_out(model), self.error_scale)
+            model.metadata["lead_time_errors"] = json.dumps(errors)
         model.metadata.pop("attention", None)
         if self.family is None:  # no attention reads parameters
             windows = self.held_out(model).inputs
