@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
+from vpintegrator.runtime.deadline import check_time
+
 Field = Callable[[np.ndarray, np.ndarray], np.ndarray]  # components and parameters, by trajectory
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0  # safety factor, and bounds of the change of a step
 _ORDER = 8
@@ -217,11 +219,15 @@ class Event:
 
 
 def follow(
-    formulas: AdaptiveSteps, state: np.ndarray, event: Event, parameters: np.ndarray
+    formulas: AdaptiveSteps,
+    state: np.ndarray,
+    event: Event,
+    parameters: np.ndarray,
+    most_steps: int = _MOST_STEPS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """States at the ends of solutions, (dim, trajectory), and how long that takes, (trajectory,).
 
-    NaN where a solution does not come back: it grows without bound, or 20,000 steps are too few.
+    NaN where a solution does not come back: it grows without bound, or the steps are too few.
 
     Parameters
     ----------
@@ -233,6 +239,8 @@ def follow(
         Event at which solutions end.
     parameters
         Parameters of each trajectory, (name, trajectory).
+    most_steps
+        Number of steps to one passage after which a solution counts as not returning.
     """
     ends, durations = np.full(state.shape, np.nan), np.full(state.shape[1], np.nan)
     rows = np.flatnonzero(np.isfinite(state).all(axis=0))
@@ -241,7 +249,7 @@ def follow(
     time, passed = np.zeros(len(rows)), np.zeros(len(rows), dtype=int)
     step = formulas.first_step(state, rate, parameters)
     size, terms = np.abs(state), formulas.terms(state, rate, parameters)
-    for _ in range(_MOST_STEPS * event.count):
+    for _ in range(most_steps * event.count):
         if not len(rows):
             break
         if event.normal is not None and event.period < np.inf:
@@ -249,6 +257,7 @@ def follow(
             speed = np.abs(event.normal @ rate)
             far = step * speed > _TURN * event.period
             step[far] = _TURN * event.period / speed[far]
+        check_time()
         last = step >= event.until - time
         step = np.where(last, event.until - time, step)
         new, new_rate, error = formulas.step(state, rate, step, parameters, size)

@@ -492,6 +492,8 @@ def _points(states: np.ndarray, explicit_time: int | None) -> np.ndarray:
 
 
 def _depends_on_time(values: BatchFunction, points: np.ndarray) -> bool:
+    if values.reads_time(points[0, :-1]):  # as for a force that acts at other times
+        return True
     times = (0.0, 0.618, 2.718, 7.389)
     first, *others = (values(np.c_[points[:, :-1], np.full(len(points), t)]) for t in times)
     return not all(np.array_equal(first, each, equal_nan=True) for each in others)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,7 +37,8 @@ _STEPS = (2e-3, 2e-4)  # relative steps of central differences of order 6, and f
 _WEIGHTS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
 _TIME = ("t", "time", "tau", "_t", "_")
 _TRIED = 5  # states
-_ROUNDING = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_ROUGH = 2.0**-8  # relative rounding errors of bfloat16; larger differences are no rounding errors
+_ROUNDING = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": _ROUGH}
 _NOISE_ORDER = 8  # of the differences that show rounding errors
 _NOISE_STEPS = ((1e-6, 2.5e-7), (1e-3, 2.5e-4))  # of these differences, relative to components
 _STEADY = 0.03  # ratio of differences over two steps that are rounding errors
@@ -243,7 +245,7 @@ class BatchFunction:
         # rounding errors do not shrink with the steps, unlike the differences of fast oscillations
         steady = levels.min(axis=0) > _STEADY * levels.max(axis=0)
         noise = float(np.where(steady, levels.max(axis=0), 0.0).max())
-        return max(noise if noise > _DOUBLE else 0.0, self._rounding)
+        return max(noise if _DOUBLE < noise < _ROUGH else 0.0, self._rounding)
 
     def _differences(self, points: np.ndarray, size: float) -> np.ndarray:
         """Return relative differences of order 8, (point, count), over steps of a relative size.
@@ -252,6 +254,7 @@ class BatchFunction:
         """
         places = np.arange(_NOISE_ORDER + 1)[:, None]
         signs = np.random.default_rng(0).choice([-1.0, 1.0], points.shape)
+        signs[:, -1] = 0.0  # the same time
         moved = points[:, None] + size * places * (signs * self._scales)[:, None]
         values = self(moved.reshape(-1, points.shape[1])).reshape(len(points), len(places), -1)
         unit = math.sqrt(math.comb(2 * _NOISE_ORDER, _NOISE_ORDER))
@@ -332,6 +335,32 @@ class BatchFunction:
         """Remember the rounding error of a type of numbers, where it is that of no double."""
         self._rounding = max(self._rounding, _ROUNDING.get(dtype, 0.0))
 
+    def reads_time(self, state: np.ndarray) -> bool:
+        """Whether the function compares or converts the time that it is given with a state (dim,).
+
+        Then it may depend on the time even where its values at some times are equal.
+        """
+        if "t" not in self.call.arguments:
+            return False
+        y: Any = np.array(state)
+        if self.library == "torch":
+            import torch
+
+            y = torch.tensor(state)
+        reads: list[bool] = []
+        for time in (WatchedTime(0.0, reads), y[0] * 0.0):
+            try:
+                with np.errstate(all="ignore"):
+                    self.call(time, y, self.parameters)
+            except Exception:  # any error of the user's function
+                # a library got no number; or the function takes batches alone
+                reads.append(isinstance(time, WatchedTime))
+                if not reads[-1]:
+                    return False
+            if not reads:
+                return False
+        return True
+
     def slopes(self, points: np.ndarray, step: float | None = None) -> np.ndarray:
         """Return derivatives (point, count, dim + 1) by the components, and by the time."""
         if self.library == "torch":
@@ -376,6 +405,60 @@ class BatchFunction:
         if smooth.sum() >= _FEWEST:
             slopes[~smooth] = np.nan
         return slopes
+
+
+def _of_numbers(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of watched times that computes with numbers, and stays watched."""
+
+    def operate(self: WatchedTime, *others: Any) -> Any:
+        values = [each.value if isinstance(each, WatchedTime) else each for each in others]
+        result = apply(self.value, *values)
+        numbers = all(isinstance(value, int | float | np.number) for value in values)
+        return WatchedTime(result, self.reads) if numbers else result
+
+    return operate
+
+
+def _of_decisions(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of watched times that says that the time is read."""
+
+    def operate(self: WatchedTime, *others: Any) -> Any:
+        self.reads.append(True)
+        return apply(self.value, *others)
+
+    return operate
+
+
+class WatchedTime:
+    """A time that knows whether a function decides by it, or converts it.
+
+    Parameters
+    ----------
+    value
+        The number.
+    reads
+        List that gets an entry for each decision and conversion.
+    """
+
+    __array_ufunc__ = None  # arrays and numbers of NumPy leave operators to this class
+
+    def __init__(self, value: float, reads: list[bool]) -> None:
+        self.value, self.reads = value, reads
+
+    __add__ = __radd__ = _of_numbers(operator.add)
+    __mul__ = __rmul__ = _of_numbers(operator.mul)
+    __sub__, __rsub__ = _of_numbers(operator.sub), _of_numbers(lambda a, b: b - a)
+    __truediv__, __rtruediv__ = _of_numbers(operator.truediv), _of_numbers(lambda a, b: b / a)
+    __pow__, __rpow__ = _of_numbers(operator.pow), _of_numbers(lambda a, b: b**a)
+    __neg__, __pos__ = _of_numbers(operator.neg), _of_numbers(operator.pos)
+    __lt__, __le__ = _of_decisions(operator.lt), _of_decisions(operator.le)
+    __gt__, __ge__ = _of_decisions(operator.gt), _of_decisions(operator.ge)
+    __eq__, __ne__ = _of_decisions(operator.eq), _of_decisions(operator.ne)
+    __mod__, __floordiv__ = _of_decisions(operator.mod), _of_decisions(operator.floordiv)
+    __abs__, __round__ = _of_decisions(operator.abs), _of_decisions(round)
+    __float__, __int__ = _of_decisions(float), _of_decisions(int)
+    __bool__, __array__ = _of_decisions(bool), _of_decisions(np.asarray)
+    __hash__ = object.__hash__
 
 
 def _scales(rows: np.ndarray) -> np.ndarray:

@@ -26,6 +26,13 @@ from vpintegrator.dynamics.equations import Equations, ReturnSection, stack_rows
 from vpintegrator.dynamics.expressions.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import SystemProperties
+from vpintegrator.dynamics.switches import (
+    between_switches,
+    follow_to,
+    hidden_forces,
+    inside_bounds,
+    switch_times,
+)
 from vpintegrator.errors import InputError
 
 _STACK = 2048  # trajectories at a time: beyond, the arrays leave the cache
@@ -94,10 +101,57 @@ class ReturnMap:
             part = slice(start, start + _STACK)
             with np.errstate(all="ignore"):  # states that do not return are NaN
                 begin, own = self.flow_states(states[part], parameters[part]), parameters[part].T
-                ends, durations[part] = follow(steps, begin, self._event(begin, own), own)
+                event = self._event(begin, own)
+                stops = self._stops(begin, event, own)
+                if stops.shape[1]:
+                    ends = self._through(stops, begin, event, own, rtol, atol)
+                    durations[part] = np.where(np.isfinite(ends).all(axis=0), event.until, np.nan)
+                else:
+                    ends, durations[part] = follow(steps, begin, event, own)
             images[part] = ends[self.section.kept].T
         images[np.isnan(images).any(axis=1) | np.isnan(states).any(axis=1)] = np.nan
         return images, durations
+
+    def _stops(self, begin: np.ndarray, event: Event, columns: np.ndarray) -> np.ndarray:
+        """Return times (n, count) at which a periodic force switches, or is short."""
+        clock = self.section.flow.explicit_time
+        if event.normal is not None or clock is None:
+            return np.empty((begin.shape[1], 0))
+        sound = np.isfinite(begin).all(axis=0)
+        if not sound.any():
+            return np.empty((begin.shape[1], 0))
+        first = int(np.argmax(sound))
+
+        def rates(components: np.ndarray) -> np.ndarray:
+            return self._rates(components, columns[:, first, None])
+
+        sizes = np.maximum(np.broadcast_to(self._sizes, len(begin)), np.abs(begin[:, first]))
+        state = begin[:, first] + sizes * np.random.default_rng(0).uniform(-0.1, 0.1, len(sizes))
+        start, end = begin[clock], begin[clock] + event.until
+        hidden = hidden_forces(rates, state, np.array([start[first], end[first]]))
+        symbols = self._parameters if len(columns) else ()
+        return switch_times(self.section.flow, start, end, symbols, columns.T, hidden)
+
+    def _through(
+        self,
+        stops: np.ndarray,
+        begin: np.ndarray,
+        event: Event,
+        columns: np.ndarray,
+        rtol: float,
+        atol: float,
+    ) -> np.ndarray:
+        """Return states (component, n) after a period; steps end at ``stops``."""
+        clock = self.section.component
+        formulas = AdaptiveSteps(between_switches(self._rates, clock), rtol, atol, self._sizes)
+
+        def interval(
+            state: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray
+        ) -> np.ndarray:
+            arguments = np.vstack([*inside_bounds(begin, end), columns[:, rows]])
+            return follow(formulas, state, Event(end - begin), arguments)[0]
+
+        return follow_to(interval, clock, begin, stops, begin[clock] + event.until)
 
     def flow_states(self, states: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Return states of the flow (component, n) at those of the map (n, dim).

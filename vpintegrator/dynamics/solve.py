@@ -10,6 +10,9 @@ whatever batch it is in:
 The absolute tolerance of a component is relative to its size in all trajectories, so a solution has
 the same relative error in any units.
 
+Where the equations switch in the time, steps end, and all trajectories have steps of their own: see
+:mod:`vpintegrator.dynamics.switches`.
+
 One-step methods are made to end a step at every output time: on the rigid body that is 20 to 100
 times more accurate than SciPy's interpolation at nearly the same cost.
 """
@@ -24,13 +27,22 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.arguments import is_number, of_kind, real_array
-from vpintegrator.dynamics.crossings import coarse_states
+from vpintegrator.dynamics.crossings import AdaptiveSteps, Event, coarse_states, follow
 from vpintegrator.dynamics.equations import FormulaDomain
+from vpintegrator.dynamics.switches import (
+    between_switches,
+    follow_to,
+    hidden_forces,
+    inside_bounds,
+    switch_times,
+)
 from vpintegrator.dynamics.system import OF_STACKS, SMALLEST_TOLERANCE, System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
 from vpintegrator.runtime.deadline import check_time
 
+_MOST_EDGES = 1 << 17  # intervals in which short forces are looked for
+_MOST_STEPS = 10_000_000  # of a solution between two outputs
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
 _COARSE = 1e-8  # tolerance of states on the way, which only initialise a training
 _COARSE_STEPS = 6, 1e-6  # number and tolerance of steps over about a period of the motion
@@ -118,7 +130,11 @@ def solve(
         least = system.smallest_tolerance
         rtol, atol = max(rtol, least), max(atol, least if least > SMALLEST_TOLERANCE else 0.0)
         batch = batch_size(method, rtol, least)
-        for start in range(0, len(initial), batch):
+        stops = _stops(system, initial, times, sizes)
+        if stops.shape[1]:
+            solution = _SwitchingSolution(system, initial, times, stops)
+            solution.solve(method, rtol, atol, sizes, states, progress)
+        for start in range(0, 0 if stops.shape[1] else len(initial), batch):
             part = slice(start, start + batch)
             options = stacked_tolerances(rtol, atol * sizes, len(initial[part]))
             flow = system.of_trajectories(part)
@@ -381,6 +397,122 @@ def _solve_stack(
             progress(count)
 
 
+def _stops(system: System, initial: np.ndarray, times: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return times at which steps should end, (trajectory, count): values of the time component."""
+    duration = times[-1] - times[0]
+    if isinstance(system, ScaledFlow):
+        flow, scales, parameters = system.given
+        if (clock := flow.explicit_time) is None:
+            return np.empty((len(initial), 0))
+        starts, symbols = initial[:, clock], flow.equations.open
+        ends = starts + scales * duration
+        return switch_times(flow.equations, starts, ends, symbols, parameters)
+    if (clock := system.explicit_time) is None:
+        return np.empty((len(initial), 0))
+    starts = initial[:, clock]
+    edges = starts[0] + times - times[0]
+    if not (starts == starts[0]).all():
+        count = np.ptp(np.append(starts, starts + duration)) / np.median(np.diff(times))
+        count = int(np.clip(np.ceil(count), 1, _MOST_EDGES))
+        edges = np.linspace(starts.min(), starts.max() + duration, count + 1)
+    # beside a state, as a force may vanish at that
+    state = initial[0] + sizes * np.random.default_rng(0).uniform(-0.1, 0.1, len(sizes))
+    hidden = hidden_forces(system.vector_field_by_component, state, edges)
+    return switch_times(system.equations, starts, starts + duration, hidden=hidden)
+
+
+class _SwitchingSolution:
+    """Solutions whose steps end where the equations switch in the time.
+
+    Between two of these times the equations are those inside: each side sees its own. Every
+    trajectory has steps of DOP853 of its own; other methods solve one after the other.
+
+    Parameters
+    ----------
+    system, initial, times
+        Arguments of :func:`solve`.
+    stops
+        Values of the time component at which steps end, (trajectory, count), see ``_stops``.
+    """
+
+    def __init__(
+        self, system: System, initial: np.ndarray, times: np.ndarray, stops: np.ndarray
+    ) -> None:
+        self._system, self._initial, self._times = system, initial, times
+        self._inner, self._scales = system, np.ones(len(initial))
+        self._own = np.empty((len(initial), 0))
+        if isinstance(system, ScaledFlow):
+            self._inner, self._scales, self._own = system.given
+        clock = self._inner.explicit_time
+        assert clock is not None
+        self._clock = clock
+        self._stops = stops
+
+    def solve(
+        self,
+        method: str,
+        rtol: float,
+        atol: float,
+        sizes: np.ndarray,
+        states: np.ndarray,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        """Fill ``states`` (trajectory, time, dim)."""
+        clock, own = self._clock, np.vstack([self._scales, self._own.T])
+        formulas = AdaptiveSteps(between_switches(self._rates, clock), rtol, atol, sizes)
+
+        def interval(
+            state: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray
+        ) -> np.ndarray:
+            arguments = np.vstack([*inside_bounds(begin, end), own[:, rows]])
+            durations = (end - begin) / self._scales[rows]
+            if method == "DOP853":
+                return follow(formulas, state, Event(durations), arguments, _MOST_STEPS)[0]
+            columns = zip(state.T, durations, arguments.T, strict=True)
+            options = {"method": method, "rtol": rtol, "atol": atol * sizes}
+            return np.array([_by_scipy(formulas.field, options, *each) for each in columns]).T
+
+        state = self._initial.T
+        states[:, 0] = self._initial
+        for k in range(1, len(self._times)):
+            later = self._times[k] - self._times[0]
+            output = self._initial[:, clock] + self._scales * later
+            new = follow_to(interval, clock, state, self._stops, output)
+            if len(lost := np.flatnonzero(~np.isfinite(new).all(axis=0))):
+                flow = self._system.of_trajectories(lost)
+                time = float(self._times[k - 1])
+                raise _breakdown(flow, self._initial[lost], state[:, lost], time)
+            state = new
+            states[:, k] = state.T
+            if progress:
+                progress(len(self._initial))
+
+    def _rates(self, components: np.ndarray, arguments: np.ndarray) -> np.ndarray:
+        """Return f (dim, trajectory)."""
+        scale, *own = arguments
+        if not isinstance(self._system, ScaledFlow):
+            return np.asarray(self._inner.vector_field_by_component(components))
+        return np.asarray(scale * self._inner.vector_field_by_component(components, own))
+
+
+def _by_scipy(
+    field: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    options: dict[str, Any],
+    state: np.ndarray,
+    duration: float,
+    arguments: np.ndarray,
+) -> np.ndarray:
+    """Return the state (dim,) of one trajectory after a duration; NaN if the solver fails."""
+
+    def rates(_: float, y: np.ndarray) -> np.ndarray:
+        check_time()
+        return field(y[:, None], arguments[:, None])[:, 0]
+
+    result = scipy.integrate.solve_ivp(rates, (0.0, duration), state, **options)
+    last: np.ndarray = result.y[:, -1]
+    return last if result.success else np.full_like(last, np.nan)
+
+
 def _breakdown(system: System, initial: np.ndarray, last: np.ndarray, time: float) -> InputError:
     """The error for a solution that ends early; the fastest trajectory is named as its cause."""
     name = "t/step" if isinstance(system, ScaledFlow) else "t"
@@ -409,11 +541,16 @@ class ScaledFlow(System):
         Step of each trajectory, (trajectory,).
     parameters
         Parameters of each trajectory, (trajectory, name).
+
+    Attributes
+    ----------
+    given
+        The three arguments.
     """
 
     def __init__(self, system: System, steps: np.ndarray, parameters: np.ndarray) -> None:
         super().__init__(system.definition)
-        self._given = system, steps, parameters
+        self.given = system, steps, parameters
 
     @property
     def explicit_time(self) -> int | None:
@@ -422,16 +559,16 @@ class ScaledFlow(System):
 
     def vector_field_by_component(self, components: Any, parameters: Any = ()) -> Any:
         """Return components (dim, trajectory): h f(z; parameters) of each, with its own h."""
-        _, steps, own = self._given
+        _, steps, own = self.given
         return steps * super().vector_field_by_component(components, list(own.T))
 
     def of_trajectories(self, rows: Any) -> ScaledFlow:
         """Return the flow of some of the trajectories."""
-        system, steps, parameters = self._given
+        system, steps, parameters = self.given
         return ScaledFlow(system, steps[rows], parameters[rows])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ScaledFlow, self._given
+        return ScaledFlow, self.given
 
 
 def solve_varied(

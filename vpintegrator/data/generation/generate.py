@@ -197,9 +197,11 @@ def _shortened(recipe: Recipe, steps: int) -> Recipe:
     """
     name = recipe.system.name
     if not steps:
+        timed = recipe.system.explicit_time is not None
+        reason = " (a force shorter than the steps of the solver does that)" if timed else ""
         raise InputError(
             f"the solution of {name} is lost within the first steps: at a tenth of the tolerance "
-            "it is another one; give a smaller rtol and atol, or a shorter step"
+            f"it is another one{reason}; give a smaller rtol and atol, or a shorter step"
         )
     warnings.warn(
         f"trajectories end after {steps:,} of {recipe.steps:,} steps, at t = "
