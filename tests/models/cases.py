@@ -88,6 +88,12 @@ SYMPLECTIC = {
     "generating function": ("sgf", {**ALL, "degree": 4}),
     "exact terms": ("sgf", {**ALL, **needed("split"), "degree": 2, "repeats": 2}),
     "rotations": ("spt", {**ALL, **POLYNOMIAL}),
+    "shears by softmax": ("spt", {**ALL, "attention": "softmax", "width": 4}),
+    "shears by softmax of columns": (
+        "spt",
+        {"attention": "softmax", "normaliser": "vector", "weighting": "arbitrary", "width": 4},
+    ),
+    "shears by constants": ("spt", {**ALL, "attention": "linear", **POLYNOMIAL}),
 }
 FAMILIES = {
     "family of polynomials": ("vpff", POLYNOMIAL | RATE),

@@ -127,6 +127,7 @@ def test_files_and_copies(case, dtype, tmp_path):
         *(cases.DEFAULTS | cases.SIZED | cases.TRANSFORMERS),
         *("LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles"),
         *("exact terms", "explicit time"),
+        *("shears by softmax", "shears by softmax of columns", "shears by constants"),
     ],
 )
 def test_machine_code_gives_the_same_map(case):
@@ -289,6 +290,11 @@ def test_normalisation_respects_symmetries_and_the_form():
             VPFF,
             {"dim": 2, "reversing_symmetries": [[[0, 1], [1, 0]], [[1, 0], [0, -1]]]},
             "choose a split",
+        ),
+        (
+            ARCHITECTURES["spt"],
+            {"dim": 4, "attention": "linear", "normaliser": "vector"},
+            "are for attention = softmax",
         ),
         (SPFF, {}, "an even number of components, not 3; take a volume"),
         (SPFF, {**cases.ALL, "dim": 4, "layer": "henon"}, "respects no symmetries"),

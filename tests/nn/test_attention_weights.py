@@ -50,8 +50,7 @@ def test_each_block_or_head_has_weights_of_its_own():
 
 
 def test_the_weights_of_a_model_are_those_of_its_layers_in_their_order():
-    sizes = {"dim": 3, "window": 4, "prediction_window": 4}
-    model = randomise(models.VolumePreservingTransformer(**sizes), 0.5, seed=4)
+    model = randomise(models.VolumePreservingTransformer(dim=3, window=4, depth=2), 0.5, seed=4)
     model.set_normalisation(torch.ones(3), torch.tensor([1.0, 2.0, 4.0]))
     window = sample(2, 4, 3)
     weights = nn.attention_weights(model, window)

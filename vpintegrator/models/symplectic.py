@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import nn
@@ -13,7 +13,13 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.components import Components, Functions
 from vpintegrator.models.model import Model
-from vpintegrator.nn import BasisPotential, Composition, SymplecticAttention
+from vpintegrator.nn import (
+    BasisPotential,
+    Composition,
+    LinearSymplecticAttention,
+    SoftmaxSymplecticAttention,
+    SymplecticAttention,
+)
 from vpintegrator.nn.formulas import Formulas, as_expressions
 from vpintegrator.nn.gradient_coupling import (
     ComponentPotential,
@@ -173,6 +179,16 @@ class SymplecticTransformer(Model):
         variables.
     layer, linear
         The feed-forward layer, see ``SymplecticFeedForward``.
+    attention
+        Rotations of each pair (q, p) in time (``SymplecticAttention``); or, as published, shears by
+        the gradient of a softmax (``SoftmaxSymplecticAttention``) or by constant mixtures of the
+        time steps (``LinearSymplecticAttention``). A unit of shears moves positions by attention,
+        then all by a feed-forward layer, then momenta by attention, and all by another layer.
+    normaliser
+        Softmax over all entries of the correlations ("matrix"), or over each column ("vector"); for
+        attention = softmax.
+    weighting
+        Matrices of the correlations, for attention = softmax.
     activation
         Activation of hidden layers.
     initial_scale
@@ -193,6 +209,11 @@ class SymplecticTransformer(Model):
     InputError
         For sizes that do not fit, or symmetries that do not keep the symplectic form or mix
         positions and momenta.
+
+    References
+    ----------
+    Brantner, Kraus, GeometricMachineLearning.jl, ``SymplecticTransformer`` and
+    ``LinearSymplecticTransformer``. The rotations are new here.
 
     Examples
     --------
@@ -219,6 +240,9 @@ class SymplecticTransformer(Model):
         expressions: Sequence[str] = (),
         layer: Literal["gradient", "linear-activation", "henon"] = "gradient",
         linear: int = 2,
+        attention: Literal["rotations", "softmax", "linear"] = "rotations",
+        normaliser: Literal["matrix", "vector"] = "matrix",
+        weighting: Literal["symmetric", "arbitrary"] = "symmetric",
         activation: str = "tanh",
         initial_scale: float = 1e-2,
         reversing_symmetries: Matrices = (),
@@ -229,13 +253,61 @@ class SymplecticTransformer(Model):
         components = Components(dim, reversing_symmetries, periodic, cyclic)
         whole("window", window, 2)
         own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        if attention != "softmax" and (normaliser, weighting) != ("matrix", "symmetric"):
+            raise InputError("normaliser and weighting are for attention = softmax")
+        shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
+
+        def mixing(half: str) -> nn.Module:
+            """Return attention that moves positions, or momenta, or both."""
+            if attention == "rotations":
+                return SymplecticAttention(dim, **shared)
+            if attention == "linear":
+                return LinearSymplecticAttention(dim, window, half=half, **shared)
+            return SoftmaxSymplecticAttention(
+                dim, half=half, normaliser=normaliser, weighting=weighting, **shared
+            )
+
+        halves = ["both"] if attention == "rotations" else ["positions", "momenta"]
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
-            layers += [
-                SymplecticAttention(dim, symmetries=components.group, initial_scale=initial_scale),
-                _symplectic_layer(components, own, layer, linear),
-            ]
+            for half in halves:
+                layers += [mixing(half), _symplectic_layer(components, own, layer, linear)]
         super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)
+
+    @classmethod
+    def published(
+        cls,
+        dim: int,
+        *,
+        window: int = 3,
+        attention: Literal["softmax", "linear"] = "softmax",
+        dtype: str | torch.dtype = "float32",
+    ) -> Self:
+        """Make the symplectic transformer of GeometricMachineLearning.jl, with its defaults.
+
+        One unit: attention of positions, a gradient layer of both halves with twice as many neurons
+        as components, attention of momenta, and another gradient layer; tanh, in single precision.
+        The initial weights are small, so that the map starts near the identity.
+
+        Parameters
+        ----------
+        dim
+            Components of a state, even.
+        window
+            Time steps read and predicted.
+        attention
+            Gradients of a softmax of the whole matrix of correlations, or linear attention.
+        dtype
+            Type of the weights.
+
+        Examples
+        --------
+        >>> model = vp.models.SymplecticTransformer.published(4)
+        >>> sum(weight.numel() for weight in model.parameters())
+        134
+        """
+        sizes: dict[str, Any] = {"window": window, "prediction_window": window, "depth": 1}
+        return cls(dim, **sizes, width=2 * dim, attention=attention, dtype=dtype)
 
 
 def _symplectic_layer(

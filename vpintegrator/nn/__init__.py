@@ -46,6 +46,7 @@ from vpintegrator.nn.generating_maps import (
 )
 from vpintegrator.nn.gradient_coupling import ComponentPotential as ComponentPotential
 from vpintegrator.nn.gradient_coupling import GradientCoupling as GradientCoupling
+from vpintegrator.nn.gradient_coupling import GradientShear as GradientShear
 from vpintegrator.nn.gradient_coupling import HenonMap as HenonMap
 from vpintegrator.nn.gradient_coupling import NeuronPotential as NeuronPotential
 from vpintegrator.nn.gradient_coupling import QuadraticPotential as QuadraticPotential
@@ -62,6 +63,12 @@ from vpintegrator.nn.symmetry import generated_group as generated_group
 from vpintegrator.nn.symmetry import symmetry_group as symmetry_group
 from vpintegrator.nn.triangular import TriangularFeedForward as TriangularFeedForward
 from vpintegrator.nn.triangular import TriangularLayer as TriangularLayer
+from vpintegrator.nn.window_potentials import AttentionPotential as AttentionPotential
+from vpintegrator.nn.window_potentials import LinearAttentionPotential as LinearAttentionPotential
+from vpintegrator.nn.window_potentials import LinearSymplecticAttention as LinearSymplecticAttention
+from vpintegrator.nn.window_potentials import (
+    SoftmaxSymplecticAttention as SoftmaxSymplecticAttention,
+)
 
 # the classes and functions above: a layer is named in one line
 __all__ = sorted(

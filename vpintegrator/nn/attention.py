@@ -229,7 +229,7 @@ class VolumePreservingAttention(Attention):
     ) -> None:
         scores = BilinearScores(
             dim,
-            weighting,
+            one_of("weighting", weighting, ["skew", "arbitrary"]),
             scale=1.0 if scale is None else scale,
             symmetries=symmetries,
             initial_scale=initial_scale,
@@ -597,7 +597,7 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
     Examples
     --------
     >>> import torch, vpintegrator as vp
-    >>> model = vp.models.VolumePreservingTransformer(dim=3, window=4, prediction_window=4)
+    >>> model = vp.models.VolumePreservingTransformer(dim=3, window=4)
     >>> weights = vp.nn.attention_weights(model, torch.ones(4, 3, dtype=torch.float64))
     >>> {place: tuple(matrix.shape) for place, matrix in weights.items()}
     {'core.0': (4, 4), 'core.2': (4, 4)}
@@ -694,7 +694,7 @@ def attention_change(model: nn.Module, windows: torch.Tensor) -> AttentionChange
             # the largest singular value of a rotation minus the identity is 2 sin(angle / 2)
             distance = torch.linalg.matrix_norm(weights - one, 2)
             angles.append(2 * torch.asin((distance / 2).clamp(max=1)).flatten())
-        elif count > 1:
+        elif count > 1 and bool(((weights.sum(-1) - 1).abs() < 1e-4).all()):
             entropies.append(torch.special.entr(weights).sum(-1).flatten() / math.log(count))
     moved, sizes = map(sum, zip(*squares, strict=True)) if squares else (0.0, 1.0)
     return AttentionChange(

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.arguments import whole
+from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.layer import (
     Activation,
@@ -311,6 +311,49 @@ class GradientCoupling(InvertibleLayer):
             else:
                 p = torch.add(p, self.potential.gradient(joined(q, parameters)), alpha=-sign)
         return torch.cat([q, p], -1)  # (..., dim)
+
+
+class GradientShear(InvertibleLayer):
+    r"""A shear of one half of states (q, p) by the gradient of a function of the other half.
+
+    .. math:: q \mapsto q + \nabla V(p) \qquad \text{or} \qquad p \mapsto p + \nabla V(q)
+
+    Symplectic, as the two of ``GradientCoupling`` are.
+
+    Parameters
+    ----------
+    potential : Module
+        V, as for ``GradientCoupling``, without parameters.
+    moved : {"positions", "momenta"}
+        Half that moves.
+
+    Examples
+    --------
+    >>> layer = vp.nn.GradientShear(vp.nn.NeuronPotential(2), "momenta")
+    >>> z = torch.rand(5, 4)
+    >>> bool(torch.equal(layer(z)[:, :2], z[:, :2]))
+    True
+    """
+
+    symplectic = True
+    shown = ("moved",)
+
+    def __init__(self, potential: Any, moved: str) -> None:
+        super().__init__(**factory_like(potential))
+        self.potential: Any = potential
+        self.moved = one_of("moved", moved, ["positions", "momenta"])
+        self.dim = 2 * potential.size
+
+    def read(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the half (..., size) that V is a function of."""
+        return z.chunk(2, -1)[self.moved == "positions"]
+
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        q, p = z.chunk(2, -1)  # (..., size) each
+        shift = self.potential.gradient(self.read(z))  # (..., size)
+        if self.moved == "positions":
+            return torch.cat([torch.add(q, shift, alpha=sign), p], -1)
+        return torch.cat([q, torch.add(p, shift, alpha=sign)], -1)
 
 
 class HenonMap(InvertibleLayer):

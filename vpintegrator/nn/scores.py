@@ -88,13 +88,13 @@ def orthonormality_error(weight: torch.Tensor) -> float:
 
 
 class BilinearScores(Layer):
-    r"""Bilinear scores :math:`S_{kq} = s\, z_k^T A z_q`, with a skew-symmetric A or any.
+    r"""Bilinear scores :math:`S_{kq} = s\, z_k^T A z_q`, with a skew, a symmetric A, or any.
 
     Parameters
     ----------
     dim : int
         Components of a state, at least 2 (skew).
-    kind : {"skew", "arbitrary"}
+    kind : {"skew", "symmetric", "arbitrary"}
     scale : float
         Factor s.
     symmetries : sequence of (dim, dim), optional
@@ -130,14 +130,15 @@ class BilinearScores(Layer):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.kind, self.scale = one_of("weighting", kind, ["skew", "arbitrary"]), float(scale)
+        self.kind = one_of("weighting", kind, ["skew", "symmetric", "arbitrary"])
+        self.scale = float(scale)
         self.invariant = kind == "skew"
         self.dim = whole("dim", dim, 2 if self.invariant else 1)
         self.rank = dim if self.invariant else None
         group = generated_group(symmetries, dim)
         sources = factors = None
         count = dim * (dim - 1) // 2 if self.invariant else dim * dim
-        if len(group) > 1:
+        if len(group) > 1 or kind == "symmetric":
             sources, factors, count = invariant_entries(kind, group)
         if len(group) > 1 and count == 0:
             raise InputError(

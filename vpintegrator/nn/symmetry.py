@@ -163,7 +163,7 @@ def signed_permutations(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 
 def invariant_entries(kind: str, group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Return skew or arbitrary matrices A with A = S^T A S, as parameters and signs.
+    """Return skew, symmetric or arbitrary matrices A with A = S^T A S, as parameters and signs.
 
     A = S^T A S says A_ij = s_i s_j A_{p(i) p(j)}: entries are equal but for signs along orbits, and
     zero where an orbit asks an entry to be its own negative. The first entry of each orbit, row
@@ -191,8 +191,8 @@ def invariant_entries(kind: str, group: torch.Tensor) -> tuple[torch.Tensor, tor
     for p, s in zip(*moves, strict=True):
         image, sign = p.unsqueeze(1) * dim + p, s.unsqueeze(1) * s  # (dim, dim) each
         links.append((image, sign))
-        if kind == "skew":  # and A_ij = -A_ji
-            links.append((image.mT, -sign))
+        if kind != "arbitrary":  # and A_ij = -A_ji, or A_ji
+            links.append((image.mT, -sign if kind == "skew" else sign))
     sources, factors, count = orbit_parameters(links)
     return sources.flatten(), factors.flatten(), count
 
