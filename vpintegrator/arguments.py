@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -156,13 +156,14 @@ def real_array(argument: str, value: Any, axes: Collection[str] | None) -> Any:
     """
     import numpy as np
 
-    try:
+    found = None
+    with suppress(TypeError, ValueError, RuntimeError):
         found = as_numpy(value)
-        if found.dtype.kind not in "fiu":
-            raise TypeError
-        found = found.astype(np.float64, copy=False)
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"{argument} must be an array of numbers, not {shown(value)}") from None
+    if found is not None and found.dtype.kind == "c":
+        raise InputError(f"{argument} must be an array of real numbers, not of complex ones")
+    if found is None or found.dtype.kind not in "fiu":
+        raise InputError(f"{argument} must be an array of numbers, not {shown(value)}")
+    found = found.astype(np.float64, copy=False)
     if axes is None:
         return found
     if found.ndim != len(axes) or 0 in found.shape:
@@ -250,6 +251,8 @@ def as_numpy(value: Any) -> Any:
     """
     import numpy as np
 
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ma.MaskedArray):
         # whole numbers have no NaN
         masked: Any = value if value.dtype.kind in "fc" else value.astype(np.float64)

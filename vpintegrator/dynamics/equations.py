@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import as_numpy
 from vpintegrator.dynamics.expressions.algebra import Algebra
 from vpintegrator.dynamics.expressions.evaluation import (
     ComponentFunction,
@@ -299,7 +300,7 @@ def as_array(state: Any) -> np.ndarray:
         If it is none of numbers.
     """
     try:
-        array = np.asarray(state)
+        array = as_numpy(state)
         return array if np.issubdtype(array.dtype, np.inexact) else array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"expected an array of numbers, not {type(state).__name__}") from None

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import real_array
 from vpintegrator.dynamics.equations import Equations, hamiltonian_rates, stack_rows
 from vpintegrator.dynamics.expressions.algebra import Algebra
 from vpintegrator.dynamics.expressions.evaluation import can_be_written, vectorised, written
@@ -253,7 +254,7 @@ class Family:
 
     def components(self, conditions: Any) -> np.ndarray:
         """Return the components k (..., m) at values of the conditions (..., condition)."""
-        values = np.asarray(conditions, dtype=np.float64)
+        values = real_array("conditions", conditions, None)
         if values.shape[-1:] != (len(self.conditions),):
             raise InputError(
                 f"conditions must end in an axis of {', '.join(self.conditions)}, not have the "

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from vpintegrator.arguments import one_of
+from vpintegrator.arguments import one_of, real_array
 from vpintegrator.errors import InputError
 from vpintegrator.names import FORMS, SPACES
 
@@ -280,7 +280,7 @@ def log_determinant(
     >>> np.exp(vp.rollout.diagnostics.log_determinant(euler, np.zeros((1, 1, 2)))).round(6)
     array([1.01])
     """
-    windows = np.asarray(windows, dtype=np.float64)
+    windows = real_array("windows", windows, None)
     rows = windows.reshape(-1, map.window, map.dim)
     result = np.full(len(rows), np.nan)
     usable = np.flatnonzero(np.isfinite(rows).all(axis=(-2, -1)))
@@ -337,7 +337,7 @@ def log_volume(matrices: np.ndarray) -> np.ndarray:
 
 def finite_windows(map: Any, windows: Any) -> np.ndarray:
     """Return the finite windows of a map as an array (n, window, dim)."""
-    windows = np.asarray(windows, dtype=np.float64).reshape(-1, map.window, map.dim)
+    windows = real_array("windows", windows, None).reshape(-1, map.window, map.dim)
     return windows[np.isfinite(windows).all(axis=(1, 2))]
 
 

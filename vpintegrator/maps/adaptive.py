@@ -17,6 +17,7 @@ from typing import final
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
+from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.solve import (
     IMPLICIT,
@@ -82,7 +83,7 @@ class AdaptiveMethod(ClassicalMethod):
                 f"{self.name} has an adaptive step size and takes no parameters; give it "
                 "system.with_parameters, or take a method with a fixed step"
             )
-        state = np.array(initial, dtype=np.float64)  # (trajectory, dim)
+        state = real_array("initial", initial, None).copy()  # (trajectory, dim)
         sizes = component_sizes(system, state, _SEGMENT * step)
 
         def solution(begin: np.ndarray, rows: np.ndarray) -> Iterator[np.ndarray]:

@@ -183,7 +183,7 @@ class OneStepMethod(ClassicalMethod):
         self, system: System, state: np.ndarray, step: float, parameters: Values = ()
     ) -> np.ndarray:
         r"""Return :math:`\Phi_h(z)` for states (..., dim); NaN where the step fails."""
-        state = np.asarray(state, dtype=np.float64)
+        state = real_array("state", state, None)
         components = np.array(state.reshape(-1, system.dim).T, order="C")
         with np.errstate(all="ignore"):
             components += self.increment(system, components, step, parameters)
@@ -200,7 +200,7 @@ class OneStepMethod(ClassicalMethod):
         Integration, section VIII.5; Hairer, McLachlan, Razakarivony, BIT 48 (2008) 231-243).
         Trajectories that are no longer finite cost nothing any more.
         """
-        state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")  # (dim, trajectory)
+        state = np.array(real_array("initial", initial, None).T, order="C")  # (dim, trajectory)
         carry = np.zeros_like(state)
         alive = np.isfinite(state).all(axis=0)
         state[:, ~alive] = np.nan

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from vpintegrator.arguments import keeping_imaginary_parts, real_values, whole
+from vpintegrator.arguments import keeping_imaginary_parts, real_array, real_values, whole
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.structure import component_scales
 from vpintegrator.errors import InputError
@@ -126,7 +126,8 @@ class Map(ABC):
 
         A trajectory that is not finite is NaN from there on.
         """
-        windows, kept = np.array(windows, dtype=np.float64), self.window - self.prediction_window
+        windows = real_array("windows", windows, None).copy()
+        kept = self.window - self.prediction_window
         while True:
             new = self.map(windows, *optional(parameters))[:, kept:]
             failed = ~(np.isfinite(windows).all((1, 2)) & np.isfinite(new).all((1, 2)))
@@ -270,7 +271,7 @@ class FunctionMap(Map):
     def map(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         if parameters:
             raise InputError(f"{self.name} is a function of states and takes no parameters")
-        windows = np.asarray(windows, dtype=np.float64)
+        windows = real_array("windows", windows, None)
         given = windows[:, 0] if self.window == 1 else windows
         with keeping_imaginary_parts(self.name):
             new = real_values(self.name, self.function(given.copy()))

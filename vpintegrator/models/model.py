@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.arguments import positive, whole
+from vpintegrator.arguments import positive, real_array, whole
 from vpintegrator.dynamics.structure import Structure
 from vpintegrator.dynamics.training_domain import Domain, recorded_domain
 from vpintegrator.errors import InputError
@@ -488,7 +488,7 @@ class Model(Stored, Map):
         texts = {"system_name": "system", "parameters": "{}"} | self.metadata
         keys = ("region", "system", "system_name", "parameters")
         region, system = recorded_domain(*(texts[key] for key in keys))
-        given = states if torch.is_tensor(states) else np.asarray(states, dtype=np.float64)
+        given = states if torch.is_tensor(states) else real_array("states", states, None)
         last_size("states", torch.as_tensor(given), {"dim": self.dim})
         inside = region.holds(system, given)
         if self.chart is not None:

@@ -207,7 +207,7 @@ def first_window_derivative(
     array([[[[1., 0.],
              [0., 1.]]]])
     """
-    initial = np.asarray(initial, dtype=np.float64)
+    initial = real_array("initial", initial, None)
     first = np.eye(initial.shape[-1]) if directions is None else directions
     scales = component_scales(initial, (map.system or map).structure) if scales is None else scales
     result = np.full((len(initial), map.window, *first.shape), np.nan)
