@@ -42,6 +42,10 @@ VOLUME = {  # of any number of components
     "vpt, triangular": ("vpt", {"feed_forward": "triangular"}),
     "vpt, coupled": ("vpt", {"weighting": "coupled"}),
     "vpmt": ("vpmt", {"depth": 1, "attention_width": 4}),
+    "vpmt, both kinds of attention": (
+        "vpmt",
+        {"depth": 1, "weighting": "auto", "time_mixing": True},
+    ),
     "vpff": ("vpff", {}),
     "vpff, to and fro": ("vpff", {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}),
     "vpff, triangular": ("vpff", {"feed_forward": "triangular"}),

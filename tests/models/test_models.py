@@ -126,7 +126,7 @@ def test_files_and_copies(case, dtype, tmp_path):
     [
         *(cases.DEFAULTS | cases.SIZED | cases.TRANSFORMERS),
         *("LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles"),
-        *("exact terms", "explicit time"),
+        *("exact terms", "explicit time", "vpmt, both kinds of attention"),
         *("shears by softmax", "shears by softmax of columns", "shears by constants"),
     ],
 )
@@ -196,6 +196,24 @@ def test_time_steps_are_mixed_where_the_window_shifts():
     ):
         parts = [part for part in VPT(dim=3, **sizes).modules() if isinstance(part, TimeMixing)]
         assert len(parts) == (2 if mixed else 0) and all(part.shears for part in parts)
+
+
+def test_both_kinds_of_attention_are_stacked():
+    """Rotations, then softmax inside couplings, then pointwise couplings, in each unit."""
+    for weighting, first in (
+        ("skew", ["VolumePreservingAttention"]),
+        ("auto", ["VolumePreservingAttention"]),
+        ("coupled", ["CoupledAttention"]),
+        ("none", []),
+    ):
+        model = VPMT(dim=4, weighting=weighting)
+        unit = [*first, "AttentionCoupling", "AdditiveCoupling"]
+        assert [type(layer).__name__ for layer in model.core] == 2 * unit
+        assert model.structure.keeps_volume
+    model = VPMT(dim=3, weighting="auto", reversing_symmetries=SIGN_FLIPS)
+    assert type(next(iter(model.core.psi))).__name__ == "CoupledAttention"
+    with pytest.raises(InputError, match='use "coupled"'):
+        VPMT(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS)
 
 
 def test_a_lift_lets_a_component_turn_with_itself_at_other_times():

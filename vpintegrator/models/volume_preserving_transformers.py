@@ -303,6 +303,13 @@ class VolumePreservingMultiheadTransformer(Model):
     expressions
         Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
         variables.
+    weighting
+        Volume-preserving attention that each unit begins with, so that both kinds of attention are
+        stacked: by the skew or the coupled weighting, or "auto" as in
+        ``VolumePreservingTransformer``; "none" for couplings alone.
+    time_mixing
+        Whether each unit also mixes the time steps by a constant rotation and constant shears, see
+        ``TimeMixing``.
     attention_width
         Width of the attention, divisible by its heads.
     heads
@@ -334,7 +341,8 @@ class VolumePreservingMultiheadTransformer(Model):
     Raises
     ------
     InputError
-        If attention_width is not divisible by heads, or symmetries mix blocks of the split.
+        If attention_width is not divisible by heads, symmetries mix blocks of the split, or they
+        leave no skew weighting that is asked for.
 
     References
     ----------
@@ -363,6 +371,8 @@ class VolumePreservingMultiheadTransformer(Model):
         functions: Literal["neurons", "polynomial"] = "neurons",
         degree: int = 6,
         expressions: Sequence[str] = (),
+        weighting: Literal["none", "auto", "skew", "coupled"] = "none",
+        time_mixing: bool = False,
         attention_width: int = 4,
         heads: int = 2,
         stiefel: bool = False,
@@ -379,8 +389,16 @@ class VolumePreservingMultiheadTransformer(Model):
         components = Components(dim, reversing_symmetries, periodic, cyclic)
         own = Functions(functions, width, degree, expressions, activation, initial_scale)
         blocks = as_blocks(split, whole("dim", dim, 2))
+        chosen = "none" if weighting == "none" else _weighting(weighting, components)
+        shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
+            if chosen == "coupled":
+                layers.append(CoupledAttention(dim, window, split=blocks, **shared))
+            elif chosen == "skew":
+                layers.append(VolumePreservingAttention(dim, **shared))
+            if time_mixing:
+                layers.append(TimeMixing(window, shears=True, initial_scale=initial_scale))
             layers.append(
                 AttentionCoupling(
                     dim,
@@ -388,9 +406,8 @@ class VolumePreservingMultiheadTransformer(Model):
                     width=attention_width,
                     heads=heads,
                     split=blocks,
-                    symmetries=components.group,
                     stiefel=stiefel,
-                    initial_scale=initial_scale,
+                    **shared,
                 )
             )
             layers += pointwise_layers(components, own, split, bases, sweep)
