@@ -107,7 +107,8 @@ def show(
     parameters
         Values of parameters of a system.
     width
-        Letters in a line of formulas and tables; by default as many as they take.
+        Letters in a line of formulas and tables; by default as many as they take, in the table of
+        a rollout at most 200.
 
     Raises
     ------
@@ -449,10 +450,10 @@ def report_text(report: Report, width: int | None = None, *, notes: bool = False
     """Return the table of a report, with the sentences that explain its numbers."""
     from rich.console import Console
 
-    from vpintegrator.plotting.tables import terminal_table
+    from vpintegrator.plotting.tables import WIDEST, terminal_table
 
     *parts, sentences = terminal_table(report, width).renderables
-    console = Console(file=io.StringIO(), width=width or 100_000, highlight=False)
+    console = Console(file=io.StringIO(), width=min(width or WIDEST, WIDEST), highlight=False)
     with console.capture() as captured:
         console.print(*parts, *[sentences] * notes)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())

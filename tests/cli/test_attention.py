@@ -33,6 +33,7 @@ def test_it_is_told_everywhere(done, system, name, measure):
     assert measure in " ".join(done(show, "model.safetensors").split())
     report = vp.compare(model, "rk4", steps=5, compiled=False)
     first, second = csv.DictReader(io.StringIO(plotting.csv_table(report)))
-    assert words in first["structure"] and "attention" not in second["structure"]
+    assert first["attention"] == words and second["attention"] == ""
+    assert "attention" not in first["structure"]
     for table in (plotting.markdown_table, plotting.latex_table):
         assert f"{name}: attention: {change.weights} weights" in table(report)

@@ -19,7 +19,7 @@ OPTIONS = {
     "vp-show": 5,
     "vp-train": 24,
     "vp-rollout": 20,
-    "vp-plot": 8,
+    "vp-plot": 9,
     "vp-export": 6,
 }
 SHARED = ("-o, --output PATH", "--overwrite", "-q, --quiet", "--json", "-v, --verbose")

@@ -36,12 +36,13 @@ def test_the_table(done, model):
 
 
 def test_models_of_one_name(done, model, tmp_path):
-    for name in ("net-0.safetensors", "net-1.safetensors"):
+    for name in ("net-1.safetensors", "net-2.safetensors"):
         shutil.copy(model, tmp_path / name)
     options = ["--against", "implicit-midpoint", "--steps", "10", "-o", "a.h5"]
     assert "NET (2 seeds)" in done(main, "NET=net-*.safetensors", "RK4", model, *options)
     report = open_rollout("a.h5")
     assert list(report.runs) == ["NET", "net", "rk4", "implicit-midpoint"]
+    assert [run.name for run in report.runs["NET"].seeds] == ["NET 1", "NET 2"]
     assert report.summary("NET").error == report.summary("net").error
 
 

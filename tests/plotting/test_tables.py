@@ -3,13 +3,20 @@
 import csv
 import dataclasses
 import io
+import re
 
 import numpy as np
+import pytest
+import torch
 from rich.console import Console
 
 import vpintegrator as vp
+from vpintegrator.errors import InputError
 from vpintegrator.overview import report_text
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
+from vpintegrator.plotting.figures import FIGURES
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.tables import cost_sentences
 from vpintegrator.rollout import Volume
 
 
@@ -71,7 +78,8 @@ def exploded(report, name):
     change = invariants["energy"].error.copy()
     change[1, 40:] = 1e11
     invariants["energy"] = dataclasses.replace(invariants["energy"], error=change)
-    return with_run(report, name, invariants=invariants)
+    ends = np.array([np.nan, report.times[40], np.nan])
+    return with_run(report, name, invariants=invariants, divergence_time=ends)
 
 
 def test_no_width_hides_a_failure(body, oscillators):
@@ -142,3 +150,81 @@ def test_sentences_are_printed_where_they_are_asked_for(body):
         table, whole = report_text(body, width), report_text(body, width, notes=True)
         assert whole.startswith(table) and "RMSE is that" in whole.replace("\n", " ")
         assert len(table.splitlines()) == len(body.runs) + 3 + (width == 80)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Several models of one name, of windows, with attention, beside methods: every column."""
+    models = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        model = vp.models.VolumePreservingTransformer(dim=4, window=3, width=4, initial_scale=0.02)
+        words = "attention: 60 weights, relative change 1.2e-03, rotations by 4.5e-02 rad"
+        text = vp.load_system("henon-heiles").text
+        model.metadata = {"system": text, "system_name": "henon-heiles", "step": "0.1"}
+        model.metadata["attention"] = words
+        models.append(model)
+    return vp.compare({"VPT": models}, ["rk4", "yoshida-4"], steps=40, trajectories=2)
+
+
+def test_errors_and_drifts_of_the_energy_are_lost_last(wide):
+    """Nothing that may be left out stays where they go."""
+    may = {column.title: column.rank for column in wide.columns if column.rank}
+    last = sorted(may, key=may.get)[-2:]
+    assert last == ["energy drift", "energy error"]
+    for text in (markdown_table(wide), latex_table(wide)):
+        (left,) = re.findall(r"Left out for want of width: (.*); vp-plot --columns chooses", text)
+        assert "worst seed" in left and "energy" not in left
+        assert text.count("energy") >= 2
+
+
+def test_no_line_on_a_screen_has_more_than_200_characters(wide):
+    for width in (200, 250, 1000, None):
+        lines = report_text(wide, width, notes=True).splitlines()
+        assert max(map(len, lines)) <= 200
+    every = report_text(wide, None)
+    assert "rel. error" in every and "attention" not in every
+    assert "VPT (2 seeds): attention: 60 weights" in report_text(wide, None, notes=True)
+
+
+def test_columns_are_those_that_are_asked_for(wide, tmp_path):
+    """In their order, hidden ones too; CSV has all."""
+    asked = ["energy drift", "Parameters", "structure", "map volume preserved"]
+    text = markdown_table(wide, asked)
+    header = next(line for line in text.splitlines() if line.startswith("| "))
+    titles = [each.strip() for each in header.strip("|").split("|")]
+    assert titles == ["method", "energy drift", "parameters", "structure", "map volume preserved"]
+    assert cells(text, "map volume preserved") == ["yes", "no", "yes"]
+    assert "Left out" not in text
+    assert latex_table(wide, asked).count("&") == 4 * (3 + 2)
+    paths = vp.draw(wide, tmp_path, ["svg"], columns=asked)
+    files = {path.name: path.read_text(encoding="utf-8") for path in paths if path.suffix != ".svg"}
+    assert files["table.md"] == text and files["table.csv"] == csv_table(wide)
+    for wrong, message in ((["energy drfit"], "did you mean 'energy drift'"), ("order", r"\['ord")):
+        with pytest.raises(InputError, match=message):
+            markdown_table(wide, wrong)
+    with pytest.raises(InputError, match="columns: chosen figures come without tables"):
+        vp.draw(wide, tmp_path / "more", figures=["errors"], columns=asked)
+
+
+def test_the_space_of_a_volume_is_told(wide, body):
+    volume = FIGURES["volume"](Scene(wide)).caption()
+    assert "in the space of states, of VPT (2 seeds) in that of windows of 3 states: " in volume
+    assert "Of z_0 → z_t in phase space: " in volume
+    assert "in that of windows of 3 states" in FIGURES["overview"](Scene(wide)).caption()
+    assert "of VPT (2 seeds) in that of windows of 3 states" in markdown_table(wide)
+    alone = Scene(body, methods=["rk4"])
+    assert "Of one step in the space of states: " in FIGURES["volume"](alone).caption()
+    alone = Scene(body, methods=["net"])
+    assert "Of one step in the space of windows of 3 states: " in FIGURES["volume"](alone).caption()
+
+
+def test_the_sentence_on_cost_is_of_every_model(wide, body):
+    sentences = cost_sentences(wide)
+    assert len(sentences) == 1 and "the median of 2 seeds, errs by" in sentences[0]
+    run = body.runs["net"]
+    row = dataclasses.replace(body.step_table.row("net"), name="other")
+    table = dataclasses.replace(body.step_table, rows=(*body.step_table.rows, row))
+    runs = body.runs | {"other": dataclasses.replace(run, name="other", title="other")}
+    both = cost_sentences(dataclasses.replace(body, runs=runs, step_table=table))
+    assert [each.split()[0] for each in both] == ["net", "other"]

@@ -178,12 +178,14 @@ def test_divergence_is_marked_and_survives_the_file(tmp_path):
         euler = r.runs["explicit-euler"]
         assert np.isfinite(euler.failure_time).tolist() == [True, False]
         assert np.isnan(euler.states[0, report.times >= euler.failure_time[0]]).all()
+        # it is lost before it overflows, and the file says so
+        assert 0 < r.divergence_time("explicit-euler")[0] <= euler.failure_time[0]
         summary = r.summary("explicit-euler")
         assert summary.worst_error == math.inf
         assert summary.diverged == r.table()[0]["diverged"] == 1
         assert r.summary("implicit-midpoint").diverged == 0
     with h5py.File(path) as f:
-        times = report.runs["explicit-euler"].failure_time
+        times = report.divergence_time("explicit-euler")
         np.testing.assert_array_equal(f["explicit-euler/divergence_time"], times)
 
 

@@ -16,6 +16,7 @@ from vpintegrator.cli import command as cli
     "What",
     figure=cli.many("NAME", "One figure and its caption; repeat for several. [all, and tables]"),
     methods=cli.text("NAME,...", "Methods to show. [all]"),
+    columns=cli.text("TITLE,...", "Columns of the tables, as in table.csv. [those that fit]"),
 )
 @cli.group(
     "How much",
@@ -27,6 +28,7 @@ def main(
     rollout: Path,
     figure: tuple[str, ...],
     methods: str | None,
+    columns: str | None,
     format: tuple[str, ...],
     width: str | None,
     output: Path | None,
@@ -43,6 +45,7 @@ def main(
       vp-plot rigid-body-rollout.h5
       vp-plot rigid-body-rollout.h5 -o paper --format pdf --width column
       vp-plot rigid-body-rollout.h5 --figure errors --methods rigid-body,rk4
+      vp-plot rigid-body-rollout.h5 --columns "median RMSE,energy error,energy drift"
       vp-plot rigid-body.safetensors -o training
     """
     from vpintegrator.plotting import draw
@@ -58,6 +61,7 @@ def main(
             overwrite=overwrite,
             figures=figure,
             methods=chosen,
+            columns=cli.names(columns) or [],
             width=width,
             progress=show,
         )

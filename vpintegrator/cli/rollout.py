@@ -101,10 +101,11 @@ def main(
 def _print(report: Report, path: Path) -> None:
     """Print the table, the end of the reference and the file."""
     from vpintegrator.overview import report_facts, report_text
+    from vpintegrator.plotting.tables import cost_sentences
     from vpintegrator.plotting.text import grouped
 
     cli.say(report_text(report, cli.line_width(), notes=cli.is_set("verbose")))
-    for sentence in report.step_table.sentences[:1]:
+    for sentence in [] if cli.is_set("verbose") else cost_sentences(report):
         cli.say(sentence)
     first, last = report.reference_ends.min(), report.reference_ends.max()
     if 0 < first < report.times[-1]:

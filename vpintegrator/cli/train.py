@@ -100,7 +100,7 @@ def main(
     name = f"{dataset.stem}-{model}" if model else dataset.stem
     name = f"{start.stem}-continued" if start else name
     path = output or Path(f"{name}.safetensors")
-    numbered = [path.with_stem(f"{path.stem}-{place}") for place in range(seeds)]
+    numbered = [path.with_stem(f"{path.stem}-{place}") for place in range(1, seeds + 1)]
     paths = numbered if seeds > 1 else [path]
     for each in paths:
         check_output(each, overwrite)

@@ -24,7 +24,8 @@ from vpintegrator.runtime.threads import usable_threads
 
 _SAME = (
     *("name", "title", "description", "kind", "order", "dim", "window", "prediction_window"),
-    *("remark", "differentiable", "system", "structure", "domain"),
+    *("remark", "attention_summary", "machine_epsilon", "differentiable", "system"),
+    *("structure", "domain"),
 )
 
 
@@ -46,6 +47,11 @@ class Machine(Map):
     def step(self) -> float:
         """Time step of the original."""
         return float(self.original.step)
+
+    @property
+    def derivative_epsilon(self) -> float:
+        """Relative error of the derivative of the original."""
+        return float(self.original.derivative_epsilon)
 
     def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         return self.original.map(windows, *optional(parameters))

@@ -15,7 +15,7 @@ import numpy as np
 from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.errors import InputError
-from vpintegrator.maps.map import Map
+from vpintegrator.maps.map import DIFFERENCES, Map
 from vpintegrator.maps.parameters import OpenParameters, Parameters, Values
 from vpintegrator.runtime.deadline import check_time
 
@@ -263,6 +263,12 @@ class ClassicalMap(Map):
         self.order, self.structure = method.order, method.structure(system)
         self.differentiable = isinstance(method, OneStepMethod)
         self._parameters = OpenParameters(system)
+
+    @property
+    def derivative_epsilon(self) -> float:
+        """Relative error of the derivative; more where that of the field is by differences."""
+        exact = self.system.derivatives != "finite differences"
+        return self.machine_epsilon if exact else DIFFERENCES
 
     def at_step(self, step: float) -> ClassicalMap:
         """Return the same method with another step."""

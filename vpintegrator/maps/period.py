@@ -107,6 +107,11 @@ class PeriodMap(Map):
     def map(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         return next(self.states(windows, parameters))
 
+    @property
+    def derivative_epsilon(self) -> float:
+        """Relative error of a product of the derivatives of all steps."""
+        return self._classical.derivative_epsilon * math.sqrt(self.steps)
+
     def derivative(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         """Return the product of the derivatives of the steps in a period."""
         full = self.embedded(windows[:, 0])[:, None]

@@ -257,7 +257,17 @@ class Model(Stored, Map):
         words = ["preserves the volume of its chart"] if in_chart else []
         if self.shifts:
             words.append(f"shifts windows by {self.prediction_window} of {self.window} states")
-        return ", ".join([*filter(None, [self.metadata.get("attention")]), *words])
+        return ", ".join(words)
+
+    @property
+    def attention_summary(self) -> str:  # type: ignore[override]
+        """Sentence on how far attention is from the identity, written when it was trained."""
+        return self.metadata.get("attention", "")
+
+    @property
+    def machine_epsilon(self) -> float:  # type: ignore[override]
+        """Relative rounding error of the precision of the model."""
+        return float(torch.finfo(self.scale.dtype).eps)
 
     @property
     def step(self) -> float:

@@ -27,7 +27,7 @@ _UNDATED: dict[str, dict[str, str | None]] = {  # equal figures are equal files
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
 }
-_TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": latex_table}
+_TABLES = {"table.md": markdown_table, "table.tex": latex_table}
 _CAPTIONS = "captions.md"
 Source = Report | str | os.PathLike[str]
 
@@ -40,6 +40,7 @@ def draw(
     *,
     figures: Sequence[str | type[Figure]] = (),
     methods: Sequence[str] = (),
+    columns: Sequence[str] = (),
     style: str | os.PathLike[str] | None = None,
     width: str | float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -62,6 +63,9 @@ def draw(
         by default all figures that have something to show, and the tables.
     methods
         Names or titles of the methods in figures and tables; by default all.
+    columns
+        Titles of the columns of ``table.md`` and ``table.tex``, as in ``table.csv``, which has all;
+        by default those that say something, as many as fit.
     style
         Path of a Matplotlib style file, or the name of one of its styles, such as
         ``dark_background``: its fonts, sizes and colours take the place of the package's own. A
@@ -97,7 +101,9 @@ def draw(
     for name in formats:
         one_of("formats", name, FORMATS)
     look, tell = find_style(style, width), progress or (lambda *_: None)
-    scene, known, tables = _opened(report, look, methods)
+    if columns and figures:
+        raise InputError("columns: chosen figures come without tables; leave out one of both")
+    scene, known, tables = _opened(report, look, methods, columns)
     known |= {figure.name: figure for figure in figures if not isinstance(figure, str)}
     names = [figure if isinstance(figure, str) else figure.name for figure in figures]
     drawn = {name: known[one_of("figure", name, known)](scene) for name in names or known}
@@ -127,21 +133,23 @@ def draw(
 
 
 def _opened(
-    source: Source, style: Style, methods: Sequence[str]
+    source: Source, style: Style, methods: Sequence[str], columns: Sequence[str]
 ) -> tuple[Any, dict[str, type[Figure]], dict[str, str]]:
     """Return the scene of a source, its figures, and its tables."""
     if isinstance(source, str | os.PathLike):
         source = open_drawn(source)
     if isinstance(source, Path):
-        if methods:
-            raise InputError(f"methods: {source} is a model, and only a rollout has methods")
+        if methods or columns:
+            what = "methods" if methods else "columns"
+            raise InputError(f"{what}: {source} is a model, and only a rollout has {what}")
         model = model_scene(source, style)
         if not any(figure(model).applies() for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
         return model, dict(MODEL_FIGURES), {}
     report = of_kind("report", source, Report, "a report, or the path of its file")
     scene = Scene(report, style, methods)
-    tables = {name: render(scene.report) for name, render in _TABLES.items()}
+    tables = {"table.csv": csv_table(scene.report)}
+    tables |= {name: render(scene.report, columns) for name, render in _TABLES.items()}
     own = {each.figure.name: each.figure for each in report.diagnostics if each.figure is not None}
     return scene, FIGURES | own, tables
 

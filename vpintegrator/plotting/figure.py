@@ -23,7 +23,13 @@ from matplotlib.lines import Line2D
 from vpintegrator.errors import printable
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import COLUMN, ORBIT_COLOURS, Style
-from vpintegrator.plotting.tables import attention_changes, departures, reference, size
+from vpintegrator.plotting.tables import (
+    attention_changes,
+    departures,
+    reference,
+    size,
+    value_text,
+)
 from vpintegrator.plotting.text import capital, grouped, listed, markdown, orbits, plain, shortened
 from vpintegrator.plotting.views import orbit_colours
 from vpintegrator.rollout import Report, open_rollout
@@ -289,6 +295,18 @@ class RolloutFigure(Figure):
             return listed(list(parts.values()))
         ranked = sorted(values, key=lambda name: abs(values[name]))
         return f"from {parts[ranked[0]]} to {parts[ranked[-1]]}"
+
+    def column(self, title: str, names: Collection[str] | None = None) -> str:
+        """Return the values of a column of the table by method, in its words; empty for none.
+
+        Captions take the numbers of the table from here, so that both say the same.
+        """
+        column = next((each for each in self.report.columns if each.title == title), None)
+        if column is None:
+            return ""
+        own = {name: value for name, value in self.report.values(title).items() if value == value}
+        own = {name: value for name, value in own.items() if names is None or name in names}
+        return self.by_method(own, lambda value: value_text(column, value, self.report))
 
     def reference(self) -> str:
         """Return a sentence on the reference."""

@@ -1,8 +1,11 @@
 """The table of methods for terminals, CSV, Markdown and LaTeX.
 
 CSV holds every number. The others hold the columns that say something about this comparison, as
-many as can be read side by side, the most telling first. Columns that show failures are never left
-out: median and worst error, diverged orbits, both volumes.
+many as can be read side by side, the most telling first, or those that are asked for. Columns that
+show failures are never left out: median and worst error, diverged orbits, both volumes. Of the
+others the errors and drifts of the first invariant are left out last.
+
+The text of a value is made by :func:`value_text` alone, for tables and captions.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.arguments import of_kind
-from vpintegrator.errors import printable
-from vpintegrator.plotting.text import escape, grouped, latex, markdown, orbits
+from vpintegrator.arguments import of_kind, one_of
+from vpintegrator.errors import InputError, printable
+from vpintegrator.plotting.text import escape, grouped, latex, listed, markdown, orbits, shortened
 from vpintegrator.rich_display import duration
+from vpintegrator.rollout.diagnostics.volume import VOLUMES
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -25,9 +29,10 @@ if TYPE_CHECKING:
     from vpintegrator.rollout.variables import Column
 
 _WIDTH = 108  # letters of a row
+WIDEST = 200  # letters of a row on any screen
 _GAP = 2
 _BLANK = "–"
-_ROUNDING = 1e-10  # defect that counts as rounding, in units of the state
+_ROUNDING = 1e-10  # defect that counts as rounding at least, in units of the state
 
 
 class Printed:
@@ -35,17 +40,27 @@ class Printed:
 
     A column is its title in two lines, and the cell of each method.
 
+    Parameters
+    ----------
+    report
+        A report of a comparison.
+    width
+        Letters in a line, at most 200.
+    columns
+        Titles of the columns, as in CSV, beside the names of the methods; by default those that say
+        something, as many as fit.
+
     Raises
     ------
     InputError
-        If it is made of anything but a report.
+        If it is made of anything but a report, or a title is none.
     """
 
-    def __init__(self, report: Report, width: int | None = _WIDTH) -> None:
+    def __init__(self, report: Report, width: int = _WIDTH, columns: Sequence[str] = ()) -> None:
         self.report, table = report, rows(report)
         named = list(zip(table, report.runs, strict=True))
-        chosen = sorted(report.columns, key=lambda column: column.place)
-        chosen = [each for each in chosen if _telling(each, table)]
+        width = min(width, WIDEST)
+        chosen = _chosen(report, table, columns)
         texts = {
             each.title: [
                 *(each.header or each.title.rpartition(" ")[::2]),
@@ -53,10 +68,10 @@ class Printed:
             ]
             for each in chosen
         }
-        ranked = [each for each in reversed(chosen) if each.rank and not _is_broken(each, table)]
+        ranked = [each for each in reversed(chosen) if each.rank and not _is_broken(each, report)]
         self.left_out: list[str] = []
-        for each in sorted(ranked, key=lambda column: column.rank or 0.0):
-            if width is not None and sum(map(letters, texts.values())) > width:
+        for each in [] if columns else sorted(ranked, key=lambda column: column.rank or 0.0):
+            if sum(map(letters, texts.values())) > width:
                 del texts[each.title]
                 self.left_out.append(each.title)
         self.columns = [*texts.values()]
@@ -70,7 +85,8 @@ class Printed:
     @property
     def notes(self) -> list[str]:
         """Sentences below the table."""
-        left = [f"Left out for want of width: {', '.join(self.left_out)}."] if self.left_out else []
+        names = ", ".join(self.left_out)
+        left = [f"Left out for want of width: {names}; vp-plot --columns chooses."] if names else []
         return [*notes(self.report), *map(printable, left)]
 
 
@@ -87,18 +103,22 @@ def rows(report: Any) -> list[dict[str, Any]]:
     return list(report.table())
 
 
-def terminal_table(report: Report, width: int | None = _WIDTH) -> Group:
+def terminal_table(
+    report: Report, width: int | None = _WIDTH, columns: Sequence[str] = ()
+) -> Group:
     """Return a table for a terminal ``width`` characters wide, learned methods first, in bold.
 
-    Without a width it has all columns. Numbers of a width that is too small for the columns that
-    must not be left out are folded.
+    Numbers of a width that is too small for the columns that must not be left out are folded.
 
     Parameters
     ----------
     report
         A report of a comparison.
     width
-        Letters in a line; None for as many as it takes.
+        Letters in a line, at most 200; None for 200.
+    columns
+        Titles of the columns, as in CSV, beside the names of the methods; by default those that say
+        something, as many as fit.
 
     Examples
     --------
@@ -110,9 +130,10 @@ def terminal_table(report: Report, width: int | None = _WIDTH) -> Group:
     from rich.table import Table
     from rich.text import Text
 
-    printed = Printed(report, width)
+    width = min(width or WIDEST, WIDEST)
+    printed = Printed(report, width, columns)
     names, *others = printed.columns
-    longest = None if width is None else max(8, width - _GAP - sum(map(letters, others)))
+    longest = max(8, width - _GAP - sum(map(letters, others)))
     table = Table(box=None, header_style="dim")
     table.add_column(Text("\n".join(names[:2])), overflow="fold", max_width=longest)
     for column in others:
@@ -154,13 +175,15 @@ def _plain(value: Any) -> Any:
     return ("'" if value.startswith(("=", "+", "-", "@")) else "") + printable(value)
 
 
-def markdown_table(report: Report) -> str:
+def markdown_table(report: Report, columns: Sequence[str] = ()) -> str:
     """Return a GitHub-flavoured table.
 
     Parameters
     ----------
     report
         A report of a comparison.
+    columns
+        Titles of the columns, as in CSV; by default those that say something, as many as fit.
 
     Examples
     --------
@@ -168,20 +191,22 @@ def markdown_table(report: Report) -> str:
     >>> "RK4" in vp.plotting.markdown_table(report)
     True
     """
-    printed = Printed(report)
+    printed = Printed(report, columns=columns)
     lines = [f"| {' | '.join(map(markdown, row))} |" for row in printed.rows]
     lines.insert(1, f"|---|{'---:|' * (len(printed.columns) - 1)}")
     table, below = "\n".join(lines), markdown(" ".join(printed.notes))
     return f"{markdown(title(report))}\n\n{table}\n\n{below}\n"
 
 
-def latex_table(report: Report) -> str:
+def latex_table(report: Report, columns: Sequence[str] = ()) -> str:
     """Return a ``tabular`` with booktabs rules, scaled down if it is wider than the text.
 
     Parameters
     ----------
     report
         A report of a comparison.
+    columns
+        Titles of the columns, as in CSV; by default those that say something, as many as fit.
 
     Examples
     --------
@@ -189,7 +214,7 @@ def latex_table(report: Report) -> str:
     >>> "toprule" in vp.plotting.latex_table(report)
     True
     """
-    printed = Printed(report)
+    printed = Printed(report, columns=columns)
     headers = zip(*(column[:2] for column in printed.columns), strict=True)
     # an empty group, lest a bracket or star be taken for an argument of the line's end before it
     body = [["{}" + escape(name), *map(latex, cells)] for name, *cells in printed.rows[1:]]
@@ -232,32 +257,31 @@ def notes(report: Report) -> list[str]:
     if report.system.contracts:
         what, less = "Contraction", ", less that of the exact solution"
     seeds = ", ".join(run.title for run in runs if run.seeds)
-    windows = ", ".join(run.title for run in runs if run.window > 1)
-    but = " but those of a first window after the initial one" if windows else ""
-    of_windows = f" (of windows: {windows})" if windows else ""
-    through = "; for models of windows, of the map from z_0 to the newest state" if windows else ""
+    windows = any(run.window > 1 for run in runs)
+    but = " but those of a first window after the initial one" * windows
+    through = "; for models of windows, of the map from z_0 to the newest state" * windows
     ends = [run.volume["phase-space"].times[-1] for run in runs if "phase-space" in run.volume]
     means = [run.lyapunov.time for run in runs if run.lyapunov is not None]
-    models = [m for m in report.step_table.models if m.name in report.members and m.rivals]
     sentences: dict[str, Any] = {
-        **dict.fromkeys(map(report.step_table.sentence_of, models), True),
+        **dict.fromkeys(cost_sentences(report), True),
         "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
         "any orbit.": True,
         f"Of {seeds} each number is the median over the seeds, the worst RMSE the largest; best "
         "and worst seed have the least and the largest median RMSE.": seeds,
         f"RMSE is that of a component, over all times of the reference{but}; the final distance is "
         "Euclidean.": True,
-        f"{what}: largest |log|det|| of the derivative of one step{of_windows}, and of the "
-        f"phase-space map z_0 → z_n{less}; yes where it is rounding.": True,
+        f"{what}: largest |log|det|| of the derivative of one step {spaces(report)}, and of the "
+        f"phase-space map z_0 → z_n{less}; yes where it is rounding in the precision of the "
+        "map.": True,
         f"The phase-space map is followed to t = {grouped(max(ends, default=0))}.": ends,
         f"Lyapunov exponents are means over a time of {grouped(max(means, default=0))}.": means,
+        kept_by_some(report): True,
         _on_invariants(report): True,
         "Symplecticity: largest entry of |D^T J D - J|, D the derivative of the map of one "
         f"step{through}.": any(run.symplecticity is not None for run in runs),
         "Diverged: orbits that are not finite, farther from the reference than ten times its "
-        "extent, or with an invariant changed by a hundred times its size.": any(
-            map(report.diverged, report.runs)
-        ),
+        "extent, or with an invariant changed by a hundred times its size. Other numbers of an "
+        "orbit end there.": any(map(report.diverged, report.runs)),
         "Derivatives of the vector field are finite differences: volumes and Lyapunov exponents of "
         "classical methods are known to about "
         "1e-9.": report.system.derivatives == "finite differences",
@@ -265,6 +289,52 @@ def notes(report: Report) -> list[str]:
         departures(report): True,
     }
     return [printable(sentence) for sentence, holds in sentences.items() if sentence and holds]
+
+
+def spaces(report: Report) -> str:
+    """Return words on the spaces of the maps of one step: ``in the space of states``."""
+    named: dict[str, list[str]] = {}
+    for run in report.runs.values():
+        named.setdefault(run.space, []).append(shortened(run.title))
+    if len(named) == 1:
+        return f"in the space of {next(iter(named))}"
+    others = [f"of {listed(own)} in that of {space}" for space, own in named.items()]
+    of_states = [] if "states" not in named else ["in the space of states"]
+    others = [words for words in others if not words.endswith("that of states")]
+    return ", ".join([*of_states, *others])
+
+
+def cost_sentences(report: Report) -> list[str]:
+    """Return the comparison of each model with the cheapest classical method of its error.
+
+    Of several models of one name it is that of median error.
+    """
+    table, sentences = report.step_table, []
+    for run in report.runs.values():
+        name = run.typical.name if run.seeds else run.name
+        row = table.row(name)
+        if row.kind != "model" or not table.methods:
+            continue
+        sentence = table.sentence_of(row)
+        if run.seeds:
+            middle = f"{name}, the median of {len(run.seeds)} seeds,"
+            sentence = sentence.replace(name, middle, 1)
+        sentences.append(printable(sentence))
+    return sentences
+
+
+def kept_by_some(report: Report) -> str:
+    """Return a sentence on volumes that some models of one name keep and others do not."""
+    parts = []
+    for name, run in report.runs.items():
+        most = report.summary(name).volume_rounding
+        for key, words in VOLUMES.items():
+            each = [report.summary(member.name).volume.get(key) for member in run.members]
+            known = [value for value in each if value is not None]
+            kept = sum(value <= most[key] for value in known)
+            if 0 < kept < len(known):
+                parts.append(f"the {words} by {kept} of {run.title}")
+    return f"Kept by some seeds alone: {'; '.join(parts)}." if parts else ""
 
 
 def _on_invariants(report: Report) -> str:
@@ -281,7 +351,7 @@ def _on_invariants(report: Report) -> str:
 
 def attention_changes(runs: Iterable[Run]) -> str:
     """Return a sentence on the attention of models, if there is any."""
-    parts = [f"{run.title}: {run.remark}" for run in runs if run.remark.startswith("attention: ")]
+    parts = [f"{run.title}: {run.attention_summary}" for run in runs if run.attention_summary]
     return f"{'; '.join(parts)}." if parts else ""
 
 
@@ -308,12 +378,32 @@ def error_size(value: float, report: Report) -> str:
     return f"< {report.accuracy:.0e}" if value < report.accuracy else size(value)
 
 
-def _is_broken(column: Column, table: list[dict[str, Any]]) -> bool:
+def _chosen(report: Report, table: list[dict[str, Any]], columns: Sequence[str]) -> list[Column]:
+    """Return the columns that are asked for, or those that say something, in printed order."""
+    if isinstance(columns, str):
+        raise InputError(f"columns: give a list of titles, such as ['{printable(columns, 60)}']")
+    if not columns:
+        chosen = sorted(report.columns, key=lambda column: column.place)
+        return [each for each in chosen if _telling(each, table)]
+    known = {each.title.lower(): each for each in report.columns}
+    titles = [title.lower() for title in columns]
+    asked = [known[one_of("columns", title, known)] for title in titles]
+    return list(dict.fromkeys([known["method"], *asked]))
+
+
+def _is_broken(column: Column, report: Report) -> bool:
     """Whether it is a defect of what a method promises to keep, and does not."""
-    lasting = [row for row in table if not row["diverged"]]  # far away rounding is large
-    promising = (row for row in lasting if any(t in row["structure"] for t in column.promised))
-    defects = (row[column.title] for row in promising)
-    return any(value is not None and not value <= _ROUNDING for value in defects)
+    for name, defect in (report.values(column.title) if column.promised else {}).items():
+        run, summary = report.runs[name], report.summary(name)
+        promises = any(word in summary.structure.words for word in column.promised)
+        # far away rounding is large
+        if promises and not summary.diverged and not defect <= _rounding(run):
+            return True
+    return False
+
+
+def _rounding(run: Run) -> float:
+    return max(_ROUNDING, run.derivative_rounding())
 
 
 def _telling(column: Column, table: list[dict[str, Any]]) -> bool:
@@ -328,25 +418,41 @@ def _telling(column: Column, table: list[dict[str, Any]]) -> bool:
 
 
 def _cell(column: Column, row: dict[str, Any], name: str, report: Report) -> str:
-    value, style, beside = row[column.title], column.style, row.get(column.beside)
+    """Return the text of a cell: its value, and what is printed beside it."""
+    value, beside = row[column.title], row.get(column.beside)
     if value is None or value == "":
         return _BLANK
-    if style == "kept":
-        return f"{'yes' if beside else 'no'} {size(value, 'collapsed')}"
-    if style == "count":
+    text = value_text(column, value, report)
+    if column.style == "kept":
+        return f"{'yes' if beside else 'no'} {text}"
+    if column.style == "count":
         return f"{value} of {row['orbits']}" if value else _BLANK
+    if column.style == "failure" and not math.isfinite(value):
+        return f"> {report.threshold_passed(name):.4g}"
+    certain = text == _BLANK or beside is None or not math.isfinite(beside)
+    return text if certain else f"{text} ± {beside:.0e}"
+
+
+def value_text(column: Column, value: Any, report: Report) -> str:
+    """Return the text of a value of a column, in tables and captions alike."""
+    style = column.style
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, str | int):
         return printable(str(value))
-    if style == "failure" and not math.isfinite(value):
-        return f"> {report.threshold_passed(name):.4g}"
-    signed = style == "drift"  # the drift of a diverged orbit has no meaning
-    if value == math.inf and not signed and style != "duration":
+    if style == "kept":
+        return size(value, "collapsed")
+    # nothing is known of the drift, cost or exponent of what has diverged
+    if value == math.inf and style in ("number", "error"):
         return "diverged"
-    if not math.isfinite(value) or (signed and row["diverged"]):
+    if not math.isfinite(value):
         return _BLANK
-    if style in ("failure", "short"):
-        return f"{value:.4g}" if style == "failure" else f"{value:.3g}"
-    if style in ("duration", "error"):
-        return duration(value) if style == "duration" else error_size(value, report)
-    uncertain = beside is not None and math.isfinite(beside)
-    return f"{value:{'+' if signed else ''}.1e}" + (f" ± {beside:.0e}" if uncertain else "")
+    forms: dict[str, Callable[[float], str]] = {
+        "failure": "{:.4g}".format,
+        "short": "{:.3g}".format,
+        "duration": duration,
+        "error": lambda error: error_size(error, report),
+        "drift": "{:+.1e}".format,
+        "hidden": "{:.4g}".format,
+    }
+    return forms.get(style, size)(value)

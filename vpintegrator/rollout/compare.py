@@ -20,7 +20,7 @@ from vpintegrator.rollout.diagnostics import work_precision as study
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan
 from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.reference import Progress, Reference, outside_bound, solve_reference
-from vpintegrator.rollout.report import WINDOWS, Report, Run, by_name
+from vpintegrator.rollout.report import EPSILONS, WINDOWS, Report, Run, by_name
 from vpintegrator.rollout.start import (
     Against,
     Models,
@@ -263,8 +263,9 @@ def roll_out(
     with np.errstate(all="ignore"):
         for diagnostic in measuring:
             measurements |= diagnostic.result()
-    same = ("kind", "description", "order", "structure", "remark", *WINDOWS)
-    said: dict[str, Any] = {key: getattr(map, key) for key in same}
+    same = ("kind", "description", "order", "structure", "remark", "attention_summary")
+    keys = (*same, *WINDOWS, *EPSILONS)
+    said: dict[str, Any] = {key: getattr(map, key) for key in keys}
     said |= {"name": name, "method": map.name, "title": map.title or name}
     return Run(**said, states=ensemble.states, measurements=measurements)
 

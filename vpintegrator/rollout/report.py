@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +15,9 @@ import numpy as np
 
 from vpintegrator.compiled.one_step import OneStepTable
 from vpintegrator.dynamics import Structure, System
-from vpintegrator.dynamics.sizes import size_of
 from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.dynamics.state_file import write_header, write_states
-from vpintegrator.errors import InputError, printable
+from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.rich_display import displayed
 from vpintegrator.rollout.variables import TRAJECTORY, Column, Variable
 from vpintegrator.storage.hdf5 import create_hdf5
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 
 REFERENCE, WORK_PRECISION = "reference", "work-precision"
 RESERVED = (REFERENCE, WORK_PRECISION)  # names of groups of a rollout file that are no methods
-FAR = 10.0  # extents of the reference
-CHANGED = 100.0  # sizes of an invariant
-_SUMMARY = ("name", "title", "kind", "order", "structure", "remark")
+_SUMMARY = ("name", "title", "kind", "order", "structure", "remark", "attention_summary")
 FORMAT = "vpintegrator-rollout"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _STEP = ("step",)
 STUDY = (
     Variable("step", "time step", _STEP, required=True),
@@ -41,8 +39,37 @@ STUDY = (
     Variable("order", "order of accuracy"),
 )
 ERROR = Variable("estimated_error", "largest error in any component", TRAJECTORY, required=True)
-TEXTS = ("kind", "method", "title", "description", "remark")
+TEXTS = ("kind", "method", "title", "description", "remark", "attention_summary")
 WINDOWS = ("window", "prediction_window")
+EPSILONS = ("machine_epsilon", "derivative_epsilon")
+
+
+def rounding_error(epsilon: float, size: int, steps: float = 1.0) -> float:
+    r"""Return the largest change of a conserved quantity that counts as rounding.
+
+    .. math:: \max\bigl(32 \varepsilon \sqrt{d\, n},\; 10^{-12} \max(1, n / 200)\bigr)
+
+    Rounding errors of a map are a few :math:`\varepsilon`, and those of d components and n steps
+    add up like a random walk. Implicit methods are solved to about :math:`10^{-13}` in double
+    precision, so smaller changes are not told apart.
+
+    Parameters
+    ----------
+    epsilon
+        Relative rounding error of the precision in which the map computes.
+    size
+        Number d of components.
+    steps
+        Number n of steps.
+
+    Examples
+    --------
+    >>> from vpintegrator.rollout.report import rounding_error
+    >>> print(f"{rounding_error(2.0**-52, 3):.1e} {rounding_error(2.0**-23, 3):.1e}")
+    1.0e-12 6.6e-06
+    """
+    steps = max(1.0, steps)
+    return max(32 * epsilon * math.sqrt(size * steps), 1e-12 * max(1.0, steps / 200))
 
 
 @dataclass(frozen=True)
@@ -64,17 +91,20 @@ class Run:
         Name of the method in figures, and a line about it.
     order
         Order of convergence; None for a learned map.
-    structure, remark
-        Structure of the map, and what else is to be said of the map; else empty.
+    structure, remark, attention_summary
+        Structure of the map, what else is to be said of the map, and a sentence on its attention;
+        else empty.
     window, prediction_window
         Time steps read and predicted in each call.
+    machine_epsilon, derivative_epsilon
+        Relative rounding error of the map, and that of its derivative.
     states
         States at the stored times, (trajectory, time, dim).
     measurements
         Values of the diagnostics by name; None for a value that does not exist. Each is an
         attribute too: ``error``, ``root_mean_square_error``, ``threshold_time``, ``invariants``,
         ``volume``, ``symplecticity``, ``reversibility``, ``lyapunov``, ``section``,
-        ``evaluations_per_step``, ``failure_time``, ``departure_time``,
+        ``evaluations_per_step``, ``failure_time``, ``divergence_time``, ``departure_time``,
         and those that are added. The classes in ``vpintegrator.rollout.diagnostics`` define them.
     seeds
         Runs of several models of one name, such as trainings with several seeds, of which this is
@@ -89,8 +119,11 @@ class Run:
     order: int | None
     structure: Structure
     remark: str
+    attention_summary: str
     window: int
     prediction_window: int
+    machine_epsilon: float
+    derivative_epsilon: float
     states: np.ndarray
     measurements: dict[str, Any] = field(repr=False)
     seeds: tuple[Run, ...] = field(default=(), repr=False)
@@ -99,6 +132,24 @@ class Run:
     def members(self) -> tuple[Run, ...]:
         """The runs of all models of this name; a single model alone."""
         return self.seeds or (self,)
+
+    @property
+    def typical(self) -> Run:
+        """Of models of one name the run of median error, which is drawn; else the run itself."""
+        return next((each for each in self.seeds if each.states is self.states), self)
+
+    @property
+    def space(self) -> str:
+        """The space of the map that is iterated: ``states``, or ``windows of 3 states``."""
+        return "states" if self.window == 1 else f"windows of {self.window} states"
+
+    def rounding(self, steps: float = 1.0) -> float:
+        """Return the largest change of an invariant in so many steps that counts as rounding."""
+        return rounding_error(self.machine_epsilon, self.window * self.states.shape[-1], steps)
+
+    def derivative_rounding(self, steps: float = 1.0) -> float:
+        """Return the largest defect of derivatives of so many steps that counts as rounding."""
+        return rounding_error(self.derivative_epsilon, self.window * self.states.shape[-1], steps)
 
     def __getattr__(self, name: str) -> Any:
         measurements = self.__dict__.get("measurements", {})
@@ -122,31 +173,46 @@ class Run:
 class Summary(SimpleNamespace):
     """Summary of one method; values that are not finite count as infinite errors.
 
-    The attributes are ``name``, ``title``, ``kind``, ``order``, ``structure`` and ``remark``, as in
-    :class:`Run`, and the sums of the diagnostics: ``error``, ``worst_error``, ``final_error``,
-    ``threshold_time``, ``invariants``, ``drifts``, ``volume``, ``volume_preserved``, ``lyapunov``,
-    ``diverged``, and so on. The classes in ``vpintegrator.rollout.diagnostics`` define them.
+    The attributes are ``name``, ``title``, ``kind``, ``order``, ``structure``, ``remark`` and
+    ``attention_summary``, as in :class:`Run`, and the sums of the diagnostics: ``error``,
+    ``worst_error``, ``final_error``, ``threshold_time``, ``invariants``, ``drifts``, ``volume``,
+    ``volume_preserved``, ``lyapunov``, ``diverged``, and so on. The classes in
+    ``vpintegrator.rollout.diagnostics`` define them.
     ``seeds`` is the number of models of this name, None for one; ``best_seed`` and ``worst_seed``
-    are then the least and the largest ``error`` of them.
+    are then the least and the largest ``error`` of them. Verdicts such as ``volume_preserved`` are
+    about the numbers of the summary: over several models they are not joined, but follow from the
+    joined number.
     """
 
 
-def _joined(name: str, values: Sequence[Any]) -> Any:
-    """Return the median over models of one name; of worst errors the largest, of counts the sum.
+def _joined(join: str, values: Sequence[Any], typical: int) -> Any:
+    """Return one number for the models of a name, by the rule of their diagnostic.
 
-    A truth value holds if it does for all of them.
+    Parameters
+    ----------
+    join
+        ``largest``, ``least``, or ``typical`` for that of the model of median error. Empty: the
+        median of numbers, the sum of counts, and a truth value if it holds for all.
+    values
+        Values of the models, None where there is none.
+    typical
+        Index of the model of median error.
     """
-    values = [value for value in values if value is not None]
-    first = values[0] if values else None
+    if join == "typical":
+        return values[typical]
+    known = [value for value in values if value is not None]
+    first = known[0] if known else None
     if isinstance(first, dict):
-        return {key: _joined(name, [value.get(key) for value in values]) for key in first}
+        keys = dict.fromkeys(key for value in known for key in value)
+        parts = {key: [v and v.get(key) for v in values] for key in keys}
+        return {key: _joined(join, part, typical) for key, part in parts.items()}
     if isinstance(first, bool | np.bool_):
-        return all(values)
+        return all(known)
+    if isinstance(first, float | int) and join:
+        return max(known) if join == "largest" else min(known)
     if isinstance(first, int):
-        return sum(values)
-    if isinstance(first, float):
-        return float(max(values) if name == "worst_error" else np.median(values))
-    return first
+        return sum(known)
+    return float(np.median(known)) if isinstance(first, float) else values[typical]
 
 
 def by_name(runs: Mapping[str, Run], seeds: Mapping[str, Sequence[str]]) -> dict[str, Run]:
@@ -168,7 +234,7 @@ def by_name(runs: Mapping[str, Run], seeds: Mapping[str, Sequence[str]]) -> dict
             errors = [np.median(member.root_mean_square_error) for member in members]
             typical = members[np.argsort(errors)[(len(errors) - 1) // 2]]
             title = f"{name} ({len(members)} seeds)"
-            run = replace(typical, name=name, title=title, seeds=members)
+            run = replace(typical, name=name, title=title, seeds=members)  # shares their states
         result.setdefault(name, run)
     return result
 
@@ -254,9 +320,13 @@ class Report:
 
         It is that at which half of its orbits have passed it or have lost their reference.
         """
-        passed = self.run(name).threshold_time
-        known = np.where(np.isnan(passed), self.reference_ends, passed)
-        return float(np.sort(known)[(len(known) - 1) // 2])
+        ends = []
+        for each in self.run(name).members:
+            known = np.where(
+                np.isnan(each.threshold_time), self.reference_ends, each.threshold_time
+            )
+            ends.append(float(np.sort(known)[(len(known) - 1) // 2]))
+        return float(np.median(ends))
 
     @property
     def is_reference_given(self) -> bool:
@@ -297,41 +367,47 @@ class Report:
         A trajectory diverges if a state is not finite, or its distance from the reference exceeds
         ten times the reference's extent (the largest distance of its states from their mean). It
         also diverges if an invariant changes by more than a hundred times its largest initial
-        value. The time is a stored time; all steps before it are searched.
+        value. All steps are searched, also those that are not stored.
         """
-        run, beyond = self.run(name), np.zeros(self.run(name).error.shape, dtype=bool)
-        known = self.reference[np.isfinite(self.reference).all(axis=-1)]
-        with np.errstate(all="ignore"):
-            if len(known):
-                extent = np.linalg.norm(known - known.mean(axis=0), axis=-1).max()
-                beyond = (run.error > FAR * extent) & (extent > 0)
-            for invariant, change in run.invariants.items():
-                size = 1.0
-                if not change.relative:
-                    size = size_of(self.system.invariants[invariant], self.reference[:, 0])
-                beyond |= (np.abs(change.error) > CHANGED * size) & (size > 0)
-        found = np.where(beyond.any(axis=1), self.times[beyond.argmax(axis=1)], np.nan)
-        return np.fmin(found, run.failure_time)
+        times: np.ndarray = self.run(name).divergence_time
+        return times
 
     def diverged(self, name: str) -> int:
         """Return the number of trajectories of a method that have diverged, of all its models."""
         members = self.run(name).members
         return sum(int(np.isfinite(self.divergence_time(each.name)).sum()) for each in members)
 
-    @np.errstate(all="ignore")  # diverged values are infinite
+    @cached_property
+    def _summaries(self) -> dict[str, Summary]:
+        return {}
+
     def summary(self, name: str) -> Summary:
-        """Return the summary of a method."""
-        run = self.run(name)
+        """Return the summary of a method: every number of it in tables and captions."""
+        if name not in self._summaries:
+            self._summaries[name] = self._summarised(self.run(name))
+        return self._summaries[name]
+
+    @np.errstate(all="ignore")  # diverged values are infinite
+    def _summarised(self, run: Run) -> Summary:
         numbers: dict[str, Any] = {text: getattr(run, text) for text in _SUMMARY}
-        if not run.seeds:
-            for diagnostic in self.diagnostics:
-                numbers |= diagnostic.summary(run, self)
-            return Summary(**numbers, seeds=None, best_seed=None, worst_seed=None)
-        seeds = [vars(self.summary(each.name)) for each in run.seeds]
-        errors = [each["error"] for each in seeds]
-        joined = {number: _joined(number, [each[number] for each in seeds]) for number in seeds[0]}
-        of_all = {"seeds": len(errors), "best_seed": min(errors), "worst_seed": max(errors)}
-        return Summary(**(joined | numbers | of_all))
+        numbers |= dict.fromkeys(("seeds", "best_seed", "worst_seed"))
+        typical = next(k for k, each in enumerate(run.members) if each is run.typical)
+        for diagnostic in self.diagnostics:
+            values = [diagnostic.summary(each, self) for each in run.members]
+            if run.seeds:
+                numbers |= {
+                    key: _joined(diagnostic.joins.get(key, ""), [v[key] for v in values], typical)
+                    for key in values[0]
+                }
+            else:
+                numbers |= values[0]
+        if run.seeds:
+            errors = [float(np.median(each.root_mean_square_error)) for each in run.seeds]
+            best, worst = min(errors), max(errors)
+            numbers |= {"seeds": len(errors), "best_seed": best, "worst_seed": worst}
+        for diagnostic in self.diagnostics:
+            numbers |= diagnostic.verdicts(Summary(**numbers))
+        return Summary(**numbers)
 
     @property
     def invariant_labels(self) -> dict[str, str]:
@@ -347,12 +423,34 @@ class Report:
         """Return a row for each method; the keys are the column titles, in order.
 
         ``vpintegrator.plotting.tables`` renders it for terminals, CSV, Markdown and LaTeX. "Median"
-        and "worst" are over the orbits; all other errors are the largest of any orbit. Several
-        models of one name have the median of each number over the models, the largest of the
-        worst errors, and the sum of counts; best and worst seed are their median RMSE.
+        and "worst" are over the orbits; all other errors are the largest of any orbit, up to its
+        divergence. Several models of one name have the median of each number over the models, the
+        largest of the worst errors, and the sum of counts; best and worst seed are their median
+        RMSE. Whether something is kept is said of the number in the row.
         """
         summaries = map(self.summary, self.runs)
         return [{column.title: column.cell(s) for column in self.columns} for s in summaries]
+
+    def values(self, title: str) -> dict[str, Any]:
+        """Return the values of a column of the table by method, without those that do not exist.
+
+        Raises
+        ------
+        InputError
+            If the table has no such column.
+
+        Examples
+        --------
+        >>> report = vp.compare(None, ["rk4", "heun"], system="pendulum", steps=50)
+        >>> report.values("order")
+        {'rk4': 4, 'heun': 2}
+        """
+        column = next((each for each in self.columns if each.title == title), None)
+        if column is None:
+            known = [each.title for each in self.columns]
+            raise InputError(f"the table has no column '{title}'{nearest(title, known)}")
+        cells = {name: column.cell(self.summary(name)) for name in self.runs}
+        return {name: value for name, value in cells.items() if value is not None}
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the table as a pandas DataFrame, a row for each method, with every digit.
@@ -396,7 +494,7 @@ class Report:
             for name, run in self.members.items():
                 group = f.create_group(name, track_order=True)
                 group.attrs.update({key: printable(getattr(run, key)) for key in TEXTS})
-                group.attrs.update({key: getattr(run, key) for key in WINDOWS})
+                group.attrs.update({key: getattr(run, key) for key in (*WINDOWS, *EPSILONS)})
                 group.attrs["structure"] = run.structure.text
                 if run.order is not None:
                     group.attrs["order"] = run.order
@@ -433,7 +531,8 @@ _METHOD = [
     Column("kind", "kind", "hidden"),
     Column("order", "order", "words", rank=2, place=0),
     Column("structure", _kept, "words", rank=1, place=0),
-    Column("seeds", "seeds", "words", place=0),
-    Column("best seed", "best_seed", place=2),
-    Column("worst seed", "worst_seed", place=2),
+    Column("seeds", "seeds", "words", rank=1.5, place=0),
+    Column("attention", "attention_summary", "hidden"),
+    Column("best seed", "best_seed", "error", rank=7.6, place=2),
+    Column("worst seed", "worst_seed", "error", rank=7.5, place=2),
 ]

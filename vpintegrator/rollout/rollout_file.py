@@ -117,6 +117,8 @@ def _read_run(
         **texts,
         window=group.whole("window", least=1),
         prediction_window=group.whole("prediction_window", least=1),
+        machine_epsilon=group.number("machine_epsilon", positive=True),
+        derivative_epsilon=group.number("derivative_epsilon", positive=True),
         order=group.whole("order", None),
         structure=Structure.from_text(group.text("structure"), f"{group}: 'structure'"),
         states=group.array("state", shape),

@@ -193,8 +193,8 @@ class Column:
     style
         Format in printed tables: ``"number"``; ``"error"``, one of trajectories, which is not known
         below the accuracy of the reference; ``"words"``; ``"count"`` of the orbits; ``"short"``,
-        a number of three digits; ``"duration"``; ``"drift"``, a number with its sign if nothing
-        diverged; ``"failure"``, a time that may not be reached; ``"kept"``, an error behind the
+        a number of three digits; ``"duration"``; ``"drift"``, a number with its sign;
+        ``"failure"``, a time that may not be reached; ``"kept"``, an error behind the
         value of ``beside``; ``"hidden"`` for CSV and JSON alone.
     header
         Its title in two lines, by default split before the last word.

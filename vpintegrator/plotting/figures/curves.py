@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import matplotlib.figure
@@ -15,7 +15,7 @@ from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 from vpintegrator.arguments import one_of
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.figure import CURVES, Rollout, RolloutFigure, drawn_into, own_scene
-from vpintegrator.plotting.tables import error_size, size
+from vpintegrator.plotting.tables import spaces
 from vpintegrator.plotting.text import capital, grouped, plain, shortened
 
 SMALLEST = 1e-17  # height of an error of exactly 0 on a logarithmic axis
@@ -200,12 +200,9 @@ class ErrorsFigure(CurveFigure):
 
     def final(self) -> str:
         """Return a sentence on the error of every method at the end of the reference."""
-        report = self.report
-        final = {name: report.summary(name).final_error for name in self.compared}
-        known = {name: error for name, error in final.items() if not np.isnan(error)}
-        median = "Median" if len(report.reference) > 1 else "Error"
-        numbers = self.by_method(known, lambda error: error_size(error, report))
-        return f"{median} at t = {grouped(report.reference_time)}: {numbers}." if known else ""
+        median = "Median" if len(self.report.reference) > 1 else "Error"
+        numbers = self.column("median final error")
+        return f"{median} at t = {grouped(self.report.reference_time)}: {numbers}." * bool(numbers)
 
 
 def errors(report: Rollout, ax: Any = None) -> Any:
@@ -285,12 +282,11 @@ class InvariantsFigure(CurveFigure):
 
     def _largest(self, invariant: str) -> str:
         """Return a sentence on the largest change of an invariant at the end, for every method."""
-        summaries = {name: self.report.summary(name) for name in self.runs}
-        largest = {name: summary.invariants[invariant] for name, summary in summaries.items()}
-        relative = all(s.invariant_kinds[invariant] == "relative" for s in summaries.values())
-        kind = "relative to its largest initial value" if relative else "absolute"
-        label = capital(self.scene.labels[invariant])
-        return f"{label} ({kind}): {self.by_method(largest)} at the end."
+        label = self.report.invariant_labels[invariant]
+        kinds = set(self.report.values(f"{label} error kind").values())
+        kind = "relative to its largest initial value" if kinds == {"relative"} else "absolute"
+        words = capital(self.scene.labels[invariant])
+        return f"{words} ({kind}): {self.column(f'{label} error')} at the end."
 
 
 def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
@@ -357,8 +353,8 @@ class VolumeFigure(CurveFigure):
         if volume is None:
             return np.empty(0), np.empty(0)
         members = [each.volume[key].log_determinant for each in self.runs[name].members]
-        with np.errstate(all="ignore"):
-            sizes = np.abs(np.stack(members)).max(axis=1)
+        # an orbit that is lost has no determinants from there on
+        sizes = np.fmax.reduce(np.abs(np.stack(members)), axis=1)  # (seed, time)
         later = np.full(len(volume.times), True)
         if self.scene.long and key == "step":
             # on a logarithmic axis all start where the last does: before it is one long line
@@ -391,17 +387,18 @@ class VolumeFigure(CurveFigure):
     def sentences(self) -> list[str]:
         less = " less that of the exact solution" if self.report.system.contracts else ""
         return [
-            f"{capital(self.words)}: |log|det||{less}, the largest of all orbits measured.",
+            f"{capital(self.words)}: |log|det||{less}, the largest of all orbits.",
             *self.told(*map(self._numbers, self.keys)),
         ]
 
     def _numbers(self, kind: str) -> str:
         """Return a sentence on the largest volume error of every method."""
-        found = {n: run.volume[kind].largest for n, run in self.runs.items() if kind in run.volume}
-        measured = {name: value for name, value in found.items() if value is not None}
-        what = "Derivative of one step" if kind == "step" else "Derivative of the map z_0 → z_t"
-        numbers = self.by_method(measured, partial(size, infinite="collapsed"))
-        return f"{what}: {numbers}." if measured else ""
+        space = {"step": "map", "phase-space": "phase-space"}[kind]
+        numbers = self.column(f"{space} {self.words}")
+        what = "Of z_0 → z_t in phase space"
+        if kind == "step":
+            what = f"Of one step {spaces(self.report)}"
+        return f"{what}: {numbers}." if numbers else ""
 
 
 def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:

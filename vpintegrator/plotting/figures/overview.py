@@ -16,6 +16,7 @@ from vpintegrator.plotting.figure import CURVES, ROW, TYPICAL, RolloutFigure
 from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import mixed
+from vpintegrator.plotting.tables import spaces
 from vpintegrator.plotting.text import grouped, listed, orbits, plain, shortened
 
 _PORTRAITS = 5
@@ -48,7 +49,8 @@ class OverviewFigure(RolloutFigure):
             self.curves.append((title, "change", panel, invariant, words))
         if "step" in self.volume.keys:
             title = f"{self.volume.words} of one step"
-            self.curves.append((title, "", self.volume.panel, "step", f"largest {title}"))
+            words = f"largest {title} {spaces(self.report)}"
+            self.curves.append((title, "", self.volume.panel, "step", words))
         self.rows = -(-len(self.curves) // self.columns(_PANEL))
         self.side = min(0.86 * self.style.wide / self.style.em / len(self.methods), 15)  # em
 

@@ -322,7 +322,7 @@ class RotationFigure(RolloutFigure):
 
     def sentences(self) -> list[str]:
         some = next(iter(self.found.values()))
-        errors = {n: found.error for n, found in self.found.items() if found.error is not None}
+        errors = self.column("rotation error")
         about = "of the angle"
         if some.centre is not None:
             about = f"about ({', '.join(f'{x:.4g}' for x in some.centre)})"
@@ -331,5 +331,5 @@ class RotationFigure(RolloutFigure):
             "smooth weights over as many steps as the reference has, and their errors: filled on "
             f"the {int(some.regular.sum())} orbits of {len(some.number)} whose halves agree within "
             f"{some.tolerance:.0e} in the reference, open on others.",
-            f"Largest error on these: {self.by_method(errors)}." if errors else "",
+            f"Largest error on these: {errors}." if errors else "",
         ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.variables import Column, Variable
 from vpintegrator.storage.reading import read_json
 
+_RIVAL = ("rival", "rival_cost")  # a method, and its cost beside that of the same model
 _FITTED = 4  # at most so many errors, of the smallest steps, give the order
 _ABOVE_FLOOR = 30.0  # an error this many times above rounding is one of the method
 
@@ -261,6 +262,8 @@ class Evaluations(Diagnostic):
 class StepCost(Diagnostic):
     """Cost of a step, and of the cheapest classical method with the same error."""
 
+    joins: ClassVar[Mapping[str, str]] = dict.fromkeys(("not_compiled", *_RIVAL), "typical")
+
     def result(self) -> dict[str, Any]:
         return {}  # costs are measured side by side, see rollout/step_costs.py
 
@@ -284,11 +287,11 @@ class StepCost(Diagnostic):
             Column("error of a step", "step_error", "hidden"),
         ]
         if any(row.note for row in rows):
-            columns.append(Column("not compiled", "not_compiled", "words", rank=9.5))
+            columns.append(Column("not compiled", "not_compiled", "words", rank=0.5))
         if any(row.cheapest_rival for row in rows):
             columns += [
                 Column("cheapest at equal error", "rival", "words", rank=6),
-                Column("at times the cost", "rival_cost", "short", rank=6.5),
+                Column("at times the cost", "rival_cost", "short", rank=5.9),
             ]
         return columns
 

@@ -8,8 +8,8 @@ asks for the result. Rollout file, summaries, tables and JSON loop over the diag
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -19,11 +19,12 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.structure import affordable, component_scales
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.tangent import TangentHistory, tangent_propagation
-from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.variables import Column, Measurement, Variable
 
 Result = TypeVar("Result")
 
+FAR = 10.0  # extents of the reference
 _SAMPLES, _SAMPLED = 60, 40  # times at which windows are kept, and trajectories, for derivatives
 
 
@@ -75,6 +76,17 @@ class Plan:
         return self._computed[function]
 
     @cached_property
+    def far(self) -> float:
+        """Distance from the reference at which an orbit is lost: ten of its extents."""
+        known = self.reference[np.isfinite(self.reference).all(axis=-1)]
+        known = known[:, list(self.system.moving)]
+        if not len(known):
+            return np.inf
+        with np.errstate(all="ignore"):
+            extent = float(np.linalg.norm(known - known.mean(axis=0), axis=-1).max())
+        return FAR * extent if extent > 0 else np.inf
+
+    @cached_property
     def scales(self) -> np.ndarray:
         """Scale of each component at up to a thousand times of the reference, (dim,)."""
         every = -(-len(self.motion) // 1000)
@@ -95,6 +107,10 @@ class Ensemble:
     ----------
     states
         States at the stored times, (trajectory, time, dim), zero until the rollout reaches them.
+    lost
+        First step at which each orbit is lost, -1 for none, (trajectory,); see
+        :meth:`vpintegrator.rollout.Report.divergence_time`. What is measured on an orbit ends
+        there.
 
     Examples
     --------
@@ -115,6 +131,7 @@ class Ensemble:
         chosen = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
         self._ends, some = map.window - 1 + chosen, min(len(first), _SAMPLED)
         self._sampler = WindowSampler(self._ends, map.window, some, map.dim)
+        self.lost = np.full(len(first), -1)
 
     def series(self, *shape: int) -> np.ndarray:
         """Return an array of zeros (time, trajectory, ...) for the stored times."""
@@ -127,10 +144,31 @@ class Ensemble:
         self.states[:, first:last] = states[:, stored[first:last] - start]
         self._sampler.observe(start, states)
 
+    def lose(self, start: int, found: np.ndarray) -> None:
+        """Note orbits that are lost at steps from ``start`` on.
+
+        ``found`` (trajectory, count) says it of each step. Several diagnostics see the same steps;
+        the earliest loss counts.
+        """
+        new = found.any(axis=1)
+        step = start + found.argmax(axis=1)
+        earlier = new & ((self.lost < 0) | (step < self.lost))
+        self.lost[earlier] = step[earlier]
+
+    def lasting(self, steps: np.ndarray, trajectories: int) -> np.ndarray:
+        """Return whether the first orbits last beyond steps (count,), (count, trajectory)."""
+        lost = self.lost[:trajectories]
+        return (lost < 0) | (steps[:, None] < lost)
+
     @property
     def windows(self) -> np.ndarray:
-        """Windows met at times spread over the rollout, (sample, trajectory, window, dim)."""
-        return self._sampler.windows
+        """Windows met at times spread over the rollout, (sample, trajectory, window, dim).
+
+        NaN from the step on at which an orbit is lost.
+        """
+        windows = self._sampler.windows
+        lasting = self.lasting(self._ends, windows.shape[1])
+        return np.where(lasting[..., None, None], windows, np.nan)
 
     @property
     def sample_times(self) -> np.ndarray:
@@ -162,7 +200,9 @@ class Ensemble:
         if count < min(steps, 10):  # so few tell no more than one
             return None
         first = first[: max(1, count // steps)]
-        return tangent_propagation(map, first, min(steps, count), plan.scales)
+        history = tangent_propagation(map, first, min(steps, count), plan.scales)
+        lasting = self.lasting(np.arange(len(history.times)), len(first)).T
+        return replace(history, log_determinant=np.where(lasting, history.log_determinant, np.nan))
 
 
 class Diagnostic(ABC):
@@ -177,6 +217,10 @@ class Diagnostic(ABC):
     ----------
     variables
         Measurements as they are stored: arrays, numbers, and objects of these.
+    joins
+        Rules by which numbers of the summary are joined over several models of one name, where it
+        is not the median: ``largest``, ``least``, or ``typical``, that of the model of median
+        error.
     figure
         Class of :class:`vpintegrator.plotting.RolloutFigure` that ``vp.draw`` draws of the report;
         None for no figure, or one of the package.
@@ -203,6 +247,7 @@ class Diagnostic(ABC):
     """
 
     variables: ClassVar[tuple[Variable | Measurement, ...]] = ()
+    joins: ClassVar[Mapping[str, str]] = {}
     figure: ClassVar[Any] = None
 
     def __init__(self, ensemble: Ensemble) -> None:
@@ -229,6 +274,15 @@ class Diagnostic(ABC):
         """
         numbers = (each for each in cls.variables if isinstance(each, Variable) and not each.dims)
         return {each.name: getattr(run, each.name) for each in numbers}
+
+    @classmethod
+    def verdicts(cls, summary: Summary) -> dict[str, Any]:
+        """Return what follows from the numbers of a summary, by name.
+
+        Over several models of one name a verdict is about the joined number, so that a cell of the
+        table never says one thing of one model and another thing of another.
+        """
+        return {}
 
     @classmethod
     def columns(cls, report: Report) -> Sequence[Column]:

@@ -12,17 +12,16 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.sizes import ensemble_size, terms_of
+from vpintegrator.dynamics.sizes import ensemble_size, size_of, terms_of
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, fold, larger
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
-from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Column, Measurement, Variable
 
 _KINDS = {"relative": "rel. error", "absolute": "abs. error"}
 _ENSEMBLE = "the largest value of any trajectory at the start"
-_ROUNDING = 1e-12  # change of an invariant that is kept: at most this, in up to so many steps
-_ROUNDING_STEPS = 200
+CHANGED = 100.0  # sizes of an invariant
 
 
 @dataclass(frozen=True)
@@ -136,6 +135,8 @@ class _Change:
     def __init__(self, invariant: Callable[[Any], Any], initial: np.ndarray) -> None:
         self._invariant, self._first = invariant, np.asarray(invariant(initial), dtype=np.float64)
         self.size = ensemble_size(self._first, terms_of(invariant, initial))
+        # an orbit that has changed by so much is lost
+        self.most = CHANGED * (1.0 if self.size > 0 else size_of(invariant, initial) or np.inf)
 
     @np.errstate(all="ignore")
     def __call__(self, states: np.ndarray) -> np.ndarray:
@@ -176,8 +177,9 @@ class Invariants(Diagnostic):
     """Change of the system's invariants.
 
     The measurement is ``invariants``, an :class:`InvariantError` by name. The summary holds, also
-    by name: ``invariants``, the largest error over trajectories and steps; ``invariants_kept``,
-    whether this error is rounding; ``invariant_kinds``, whether the error is relative, or absolute
+    by name: ``invariants``, the largest error over trajectories and steps, infinite where one
+    diverges; ``invariants_kept``, whether this error is at most ``invariants_rounding``;
+    ``invariant_kinds``, whether the error is relative, or absolute
     because the invariant vanishes; ``drifts`` and ``drift_errors``, the drift of largest size, per
     unit of time, and its standard error.
     """
@@ -199,6 +201,7 @@ class Invariants(Diagnostic):
             for change, largest, drift in self._changes.values():
                 values = change(states)
                 drift.update(times, values)
+                self.ensemble.lose(start, np.abs(values) > change.most)
                 fold(larger, start, values, self.plan.stored, largest)
 
     def result(self) -> dict[str, Any]:
@@ -209,19 +212,27 @@ class Invariants(Diagnostic):
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         found: dict[str, InvariantError] = run.invariants
-        drifts = {n: (v.drift.slope, v.drift.standard_error) for n, v in found.items()}
+        lost = np.isfinite(run.divergence_time)
+        slopes = {n: np.where(lost, np.nan, v.drift.slope) for n, v in found.items()}
+        drifts = {n: (slopes[n], v.drift.standard_error) for n, v in found.items()}
         worst = {n: int(np.argmax(np.abs(np.nan_to_num(s)))) for n, (s, _) in drifts.items()}
-        largest = {name: float(v.largest.max()) for name, v in found.items()}
-        rounding = _ROUNDING * max(1.0, report.times[-1] / report.step / _ROUNDING_STEPS)
+        largest = {n: float(np.where(lost, np.inf, v.largest).max()) for n, v in found.items()}
+        rounding = run.rounding(report.times[-1] / report.step)
         return {
             "invariants": largest,
-            "invariants_kept": {name: value <= rounding for name, value in largest.items()},
+            "invariants_rounding": dict.fromkeys(largest, rounding),
             "invariant_kinds": {name: v.kind for name, v in found.items()},
             "drifts": {name: float(slope[worst[name]]) for name, (slope, _) in drifts.items()},
             "drift_errors": {
                 name: float(error[worst[name]]) for name, (_, error) in drifts.items()
             },
         }
+
+    @classmethod
+    def verdicts(cls, summary: Summary) -> dict[str, Any]:
+        most = summary.invariants_rounding
+        kept = {name: value <= most[name] for name, value in summary.invariants.items()}
+        return {"invariants_kept": kept}
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -231,8 +231,9 @@ class LyapunovExponent(Diagnostic):
     """The largest Lyapunov exponent over the time of the phase-space volume.
 
     The measurement is ``lyapunov``, a :class:`Lyapunov` of one exponent. The summary has
-    ``lyapunov`` and ``lyapunov_error``, the medians over the trajectories of the estimates and of
-    their uncertainties, and ``lyapunov_time``, the time that they are averaged over.
+    ``lyapunov`` and ``lyapunov_error``, the medians of the estimates and of their uncertainties
+    over the trajectories that are not lost, and ``lyapunov_time``, the time that they are averaged
+    over.
     """
 
     variables = (Measurement("lyapunov", _STORED, _largest, _parts),)
@@ -244,16 +245,22 @@ class LyapunovExponent(Diagnostic):
         if steps < 1:
             return {"lyapunov": None}
         found = lyapunov_spectrum(self.map, first, steps, compiled=False, scales=self.plan.scales)
+        lasting = self.ensemble.lasting(np.array([times - 1]), count).T  # (trajectory, 1)
+        found = replace(
+            found,
+            exponent=np.where(lasting, found.exponent, np.nan),
+            uncertainty=np.where(lasting, found.uncertainty, np.nan),
+        )
         return {"lyapunov": found}
 
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         found: Lyapunov | None = run.lyapunov
-        if found is None:
+        if found is None or np.isnan(found.exponent).all():
             return dict.fromkeys(("lyapunov", "lyapunov_error", "lyapunov_time"))
         return {
-            "lyapunov": float(np.median(found.exponent)),
-            "lyapunov_error": float(np.median(found.uncertainty)),
+            "lyapunov": float(np.nanmedian(found.exponent)),
+            "lyapunov_error": float(np.nanmedian(found.uncertainty)),
             "lyapunov_time": found.time,
         }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -68,6 +69,7 @@ class TrajectoryError(Diagnostic):
     of the trajectories never exceed it.
     """
 
+    joins: ClassVar[Mapping[str, str]] = {"worst_error": "largest"}
     variables = (
         Variable("error", "largest error since the stored time before", SERIES, required=True),
         Variable("root_mean_square_error", "root mean square error", TRAJECTORY, required=True),
@@ -99,6 +101,7 @@ class TrajectoryError(Diagnostic):
             unknown = ~self._known[:, start : start + len(reference)]
             squares[unknown], distance[unknown] = 0.0, 0.0
             self.squares += squares.sum(axis=1)
+            self.ensemble.lose(start, distance > self.plan.far)
         first_step(self.index, start, distance > self.plan.threshold)
         fold(np.maximum, start, distance, self.plan.stored, self.largest)
 
@@ -148,16 +151,19 @@ class TrajectoryError(Diagnostic):
 class Divergence(Diagnostic):
     """Orbits that diverge, or leave the training domain of a model.
 
-    The measurements are ``failure_time``, the first time at which the trajectory is not finite, and
+    The measurements are ``failure_time``, the first time at which the trajectory is not finite,
+    ``divergence_time``, the time at which it is lost by :meth:`Report.divergence_time`, and
     ``departure_time``, the first time out of the domain, NaN if there is none, (trajectory,). The
-    latter is None for models without a stored domain and for other maps. The summary has
+    last is None for models without a stored domain and for other maps. The summary has
     ``diverged`` and ``trajectories``, the numbers of trajectories that diverge by
     :meth:`Report.divergence_time` and of all; ``left_domain``, the number of trajectories that
     left, and ``left_domain_time``, the first time of leaving, None if none left.
     """
 
+    joins: ClassVar[Mapping[str, str]] = {"left_domain_time": "least"}
     variables = (
-        Variable("failure_time", "first time not finite", TRAJECTORY, "divergence_time", True),
+        Variable("failure_time", "first time not finite", TRAJECTORY, required=True),
+        Variable("divergence_time", "time of divergence", TRAJECTORY, required=True),
         Variable("departure_time", "first time out of the training domain", TRAJECTORY),
     )
 
@@ -171,7 +177,9 @@ class Divergence(Diagnostic):
         # nothing comes back from NaN, so the end of a part tells whether there is anything to find
         with np.errstate(all="ignore"):
             if not np.isfinite(states[:, -1].sum()):
-                first_step(self.failed, start, ~np.isfinite(states).all(axis=-1))
+                failed = ~np.isfinite(states).all(axis=-1)
+                first_step(self.failed, start, failed)
+                self.ensemble.lose(start, failed)
         inside = np.flatnonzero(self.left < 0)
         if self._domain is not None and len(inside):
             left = self.left[inside]
@@ -181,7 +189,11 @@ class Divergence(Diagnostic):
     def result(self) -> dict[str, Any]:
         time_of = self.ensemble.time_of
         departed = None if self._domain is None else time_of(self.left)
-        return {"failure_time": time_of(self.failed), "departure_time": departed}
+        return {
+            "failure_time": time_of(self.failed),
+            "divergence_time": time_of(self.ensemble.lost),
+            "departure_time": departed,
+        }
 
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:

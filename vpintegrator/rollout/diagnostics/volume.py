@@ -17,14 +17,12 @@ from vpintegrator.dynamics.structure import (
     log_volume,
 )
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
-from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.variables import Column, Measurement, Variable
 
 # and their words; the last where a chart of the system has another volume
 VOLUMES = {"step": "map volume", "phase-space": "phase-space volume", "measure": "chart volume"}
 _ALWAYS = ("step", "phase-space")  # kinds with a column in every table
-_ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
-_ROUNDING_STEPS = 200
 _PARTS = 16  # of a step, in which the exact contraction is integrated
 
 
@@ -58,12 +56,6 @@ class Volume:
         """
         sizes = np.abs(self.log_determinant[~np.isnan(self.log_determinant)])
         return float(sizes.max()) if sizes.size else None
-
-    @property
-    def is_preserved(self) -> bool | None:
-        """Whether volume is preserved to rounding; None if it was not measured."""
-        steps = max(1.0, len(self.times) / _ROUNDING_STEPS)
-        return None if self.largest is None else self.largest <= _ROUNDING * steps
 
 
 def exact_log_determinant(
@@ -128,7 +120,8 @@ class VolumeChange(Diagnostic):
     z_t; ``"measure"``, of the map of a step in the coordinates of the system's chart, where these
     have another volume. Each may be missing. For a system that changes volume the values are those
     beside the exact map, and that of a map of windows is missing. Summed up, by these names:
-    ``volume``, the largest |log|det|| measured, and ``volume_preserved``, whether this is rounding.
+    ``volume``, the largest |log|det|| measured on orbits until they are lost, and
+    ``volume_preserved``, whether this is at most ``volume_rounding``.
     """
 
     variables = (Measurement("volume", _STORED, Volume, keys=_keys),)
@@ -172,10 +165,17 @@ class VolumeChange(Diagnostic):
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         known = {key: v for key, v in run.volume.items() if v.largest is not None}
+        steps = {key: len(v.times) if key == "phase-space" else 1 for key, v in known.items()}
         return {
             "volume": {key: volume.largest for key, volume in known.items()},
-            "volume_preserved": {key: volume.is_preserved for key, volume in known.items()},
+            "volume_rounding": {key: run.derivative_rounding(n) for key, n in steps.items()},
         }
+
+    @classmethod
+    def verdicts(cls, summary: Summary) -> dict[str, Any]:
+        most = summary.volume_rounding
+        kept = {key: value <= most[key] for key, value in summary.volume.items()}
+        return {"volume_preserved": kept}
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
