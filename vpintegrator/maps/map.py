@@ -292,9 +292,9 @@ class FunctionMap(Map):
         with keeping_imaginary_parts(self.name):
             value = self.function(given.copy())
             new = real_values(self.name, value)
-        dtype = np.asarray(value).dtype
-        if dtype.kind == "f":  # single precision stays so however its states are stored
-            self.machine_epsilon = max(float(np.finfo(dtype).eps), DOUBLE)
+        precision = str(getattr(value, "dtype", "")).removeprefix("torch.")
+        if precision in ("float16", "float32"):  # however its states are stored
+            self.machine_epsilon = float(np.finfo(precision).eps)
         if new.shape != (len(windows), self.dim):
             raise InputError(
                 f"{self.name} gives shape {new.shape} for states of shape {given.shape}; give "

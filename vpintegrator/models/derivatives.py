@@ -195,6 +195,13 @@ def _most_precise(
     return model, _best_distance(torch.float32 if is_single else model.scale.dtype)
 
 
+def derivative_epsilon(model: Any) -> float:
+    """Return the relative error of the derivative of a model, larger where it is by differences."""
+    epsilon = float(torch.finfo(model.scale.dtype).eps)
+    by_differences = model.__dict__.get(_WAY) == "differences"
+    return epsilon / _best_distance(model.scale.dtype) if by_differences else epsilon
+
+
 def _best_distance(dtype: torch.dtype) -> float:
     return 5e-4 if dtype == torch.float64 else float(torch.finfo(dtype).eps ** 0.2)
 

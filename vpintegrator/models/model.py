@@ -21,7 +21,7 @@ from vpintegrator.maps.map import Map
 from vpintegrator.models.arguments import Stored
 from vpintegrator.models.components import Components
 from vpintegrator.models.coordinates import Coordinates
-from vpintegrator.models.derivatives import network_jacobian, network_tangent
+from vpintegrator.models.derivatives import derivative_epsilon, network_jacobian, network_tangent
 from vpintegrator.models.family import MEMBER, ROUNDING, STEP, UNITS, FamilyParameters
 from vpintegrator.models.iteration import (
     as_parameters,
@@ -268,6 +268,11 @@ class Model(Stored, Map):
     def machine_epsilon(self) -> float:  # type: ignore[override]
         """Relative rounding error of the precision of the model."""
         return float(torch.finfo(self.scale.dtype).eps)
+
+    @property
+    def derivative_epsilon(self) -> float:
+        """Relative error of the derivative: rounding, and more where it is by differences."""
+        return derivative_epsilon(self)
 
     @property
     def step(self) -> float:
