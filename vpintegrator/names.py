@@ -32,6 +32,7 @@ CLASSICAL_METHODS = (
     "lsoda",
 )
 OPTIMIZERS = ("auto", "levenberg-marquardt", "adam", "linear", "l-bfgs")
+DEFAULT_SECONDS = 150.0  # of a training whose budget nobody gives
 LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy

@@ -596,8 +596,10 @@ def fit_facts(fit: Fit) -> dict[str, Any]:
     """Return the properties of a trained model, and those of every model that was tried."""
     numbers = ("kind", "error", "deviation", "seconds", "stopped_by")
     tried = ("kind", "size", "parameters", "error", "seconds")
+    from vpintegrator.models import Model
+
     return {
-        **model_facts(fit.model),
+        **(model_facts(fit.model) if isinstance(fit.model, Model) else {"model": fit.model.name}),
         **{name: getattr(fit, name) for name in numbers},
         "tried": [{name: getattr(each, name) for name in tried} for each in fit.tried],
         "history": fit.history.summary(),

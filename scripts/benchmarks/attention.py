@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from harness import machine, print_table
@@ -30,7 +30,7 @@ import numpy as np
 import vpintegrator as vp
 from vpintegrator.cli.command import PlainCommand
 from vpintegrator.rollout import diagnostics
-from vpintegrator.training import kinds_of
+from vpintegrator.training import Kind, Network, search
 
 STEP, WINDOW, AHEAD = 0.2, 3, 20
 STEPS, ORBITS = (1_000, 10_000, 100_000), 24  # of a long rollout
@@ -105,6 +105,12 @@ def processor_time() -> float:
     return spent.user + spent.system + spent.children_user + spent.children_system
 
 
+def kind_of(name: str, options: dict[str, Any]) -> Kind:
+    """Return the search of an architecture, or its training where there are no sizes to search."""
+    grows = name not in ("transformer", "resnet")
+    return search(name, **options) if grows else Network(options, architecture=name)
+
+
 def trained(
     data: Path, name: str, seconds: float, seed: int, path: Path, new: int | None = None
 ) -> vp.models.Model:
@@ -115,7 +121,7 @@ def trained(
             options["prediction_window"] = new
         wall, time.perf_counter = time.perf_counter, processor_time
         try:
-            result = vp.fit(data, kinds_of(name, options), seconds=seconds, seed=seed)
+            result = vp.fit(data, [kind_of(name, options)], seconds=seconds, seed=seed)
         finally:
             time.perf_counter = wall
         vp.save(result.model, path)

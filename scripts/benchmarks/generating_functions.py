@@ -26,7 +26,7 @@ import numpy as np
 import vpintegrator as vp
 from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.errors import InputError
-from vpintegrator.training import kinds_of
+from vpintegrator.training import search
 from vpintegrator.training.training_data import TrainingData
 
 SYSTEMS = Path(__file__).parent / "systems"
@@ -67,12 +67,12 @@ def solved(data: vp.data.Dataset) -> tuple[Any, float]:
     """The generating function, and the seconds until it is chosen, all attempts included."""
     name = "sgf" if vp.models.suited(data.system) == "spff" else "vpgf"
     start = time.perf_counter()
-    return vp.fit(data, kinds_of(name)), time.perf_counter() - start
+    return vp.fit(data, [search(name)]), time.perf_counter() - start
 
 
 def couplings(data: vp.data.Dataset) -> Any:
     """What the default gives couplings beside a generating function."""
-    return vp.fit(data, kinds_of(vp.models.suited(data.system)), seconds=None, epochs=EPOCHS)
+    return vp.fit(data, [search(vp.models.suited(data.system))], epochs=EPOCHS)
 
 
 def step_of(model: Any, initial: np.ndarray) -> Any:

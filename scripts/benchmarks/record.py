@@ -48,7 +48,7 @@ from scipy.linalg import expm
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.training import KINDS, Kind, kinds_of
+from vpintegrator.training import KINDS, Kind, Network, TrainingOptions
 
 Row = dict[str, Any]  # quantity to its value
 
@@ -71,10 +71,17 @@ class Training:
 
 
 def fixed(
-    system: str, epochs: int, name: str, options: dict[str, Any], **training: Any
+    system: str,
+    epochs: int,
+    name: str,
+    arguments: dict[str, Any],
+    reversible: bool | None = None,
+    **training: Any,
 ) -> Training:
     """An architecture that is trained for a fixed number of epochs."""
-    return Training(system, {"count": 500}, kinds_of(name, options, training), epochs)
+    options = TrainingOptions(**training)
+    kind = Network(arguments, reversible, architecture=name, training=options)
+    return Training(system, {"count": 500}, [kind], epochs)
 
 
 DEFAULTS = (
@@ -93,7 +100,7 @@ TRAININGS = {name: Training(name) for name in DEFAULTS} | {
     "spff": fixed("coupled-oscillators", 40, "spff", NEURONS),
     "spt": fixed("coupled-oscillators", 40, "spt", NEURONS | {"window": 3}),
     "published vpt": fixed(
-        *("rigid-body", 100, "vpt", PUBLISHED | {"reversible": False}),
+        *("rigid-body", 100, "vpt", PUBLISHED, False),
         optimizer="adam",
         learning_rate=0.01,
         loss="relative",
@@ -134,7 +141,7 @@ def fit(
     data: vp.data.Dataset, kinds: Sequence[Kind] = KINDS, epochs: int | None = None
 ) -> tuple[Row, vp.models.Model]:
     """Train; return the kind of the model, its size and its error, and the model."""
-    seconds = GUARD if epochs is None else 150.0
+    seconds = GUARD if epochs is None else None
     result = vp.fit(data, kinds, seconds=seconds, epochs=epochs, progress=False)
     count = sum(parameter.numel() for parameter in result.model.parameters())
     row = {"kind": result.model.name, "parameters": count, "error": result.history.test_error}

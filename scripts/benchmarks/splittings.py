@@ -10,6 +10,7 @@ measured in the same run. What is measured is kept in the folder and not measure
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness import benchmark, duration, machine, print_table, write_result
 
 import vpintegrator as vp
 from vpintegrator.models.building import build
-from vpintegrator.training import kinds_of
+from vpintegrator.training import search
 from vpintegrator.training.training_data import TrainingData
 
 SYSTEMS = Path(__file__).parent / "systems"
@@ -56,7 +57,7 @@ def measure(name: str, folder: Path, seconds: float) -> dict[str, Any]:
     table = None
     for stages, commutators in trials:
         options = {"stages": stages} | ({"commutators": True} if commutators else {})
-        found = vp.fit(data.dataset, kinds_of("split", options), seconds=None)
+        found = vp.fit(data.dataset, [search("split", **options)], seconds=math.inf)
         table = vp.one_step(found.model, data.dataset, seconds=seconds)
         (own,) = table.models
         rows.append(

@@ -102,9 +102,14 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
     else:
         found["options"] = network(entry, data.system.dim) | adam(entry)
         name = "spt" if entry == "spt" else "spff"
-        kinds = vp.training.kinds_of(name, network(entry, data.system.dim), adam(entry))
+        sizes = network(entry, data.system.dim)
+        kind: vp.training.Kind = vp.training.search(name)
+        if sizes:
+            reversible = sizes.pop("reversible")
+            training = vp.training.TrainingOptions(**adam(entry))
+            kind = vp.training.Network(sizes, reversible, architecture=name, training=training)
         try:
-            model = vp.fit(data, kinds, seconds=seconds, progress=False).model
+            model = vp.fit(data, [kind], seconds=seconds, progress=False).model
         except InputError as error:
             write_result(folder, found | {"failure": str(error)})
             return

@@ -22,7 +22,7 @@ def model(tmp_path_factory):
     """A rigid-body model, hardly trained."""
     folder = tmp_path_factory.mktemp("model")
     data = vp.generate("rigid-body", folder / "body.h5", count=60)
-    kinds = vp.training.kinds_of("vpff", {"width": 4})
+    kinds = [vp.training.Network({"width": 4}, architecture="vpff")]
     vp.save(vp.fit(data, kinds, epochs=2, progress=False).model, folder / "net.safetensors")
     return folder / "net.safetensors"
 

@@ -11,7 +11,7 @@ from tests.devices.pretended_gpu import on_the_cpu
 from tests.devices.same import assert_same
 from tests.training.conftest import ITERATIVE, weights
 from vpintegrator import models
-from vpintegrator.training import kinds_of
+from vpintegrator.training import TrainingOptions, search
 from vpintegrator.training.optimizers import LBFGS
 
 SAME = 1e-9  # a few steps magnify rounding
@@ -83,10 +83,15 @@ def test_a_trained_model_is_trained_on(device, body, tmp_path):
     assert again.validation_error[0] <= history.validation_error[-1]
 
 
+def on(device):
+    """Options of a short training on a device."""
+    return TrainingOptions(**FEW, device=str(device))
+
+
 def test_functions_are_found(device, swing):
     few = {"epochs": 3, "target": 0.1}
     found = [
-        vp.fit(swing, kinds_of("spff", {"degree": 2, "depth": 1}, FEW | {"device": where}), **few)
+        vp.fit(swing, [search("spff", degree=2, depth=1, training=on(where))], **few)
         for where in (device, "cpu")
     ]
     assert found[0].model.arguments == found[1].model.arguments

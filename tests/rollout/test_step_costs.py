@@ -52,7 +52,7 @@ def test_maps_without_machine_code_are_marked(trained):
 
 def test_costs_of_training_stand_in_the_table(trained, tmp_path):
     data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=20)
-    fits = [vp.fit(data, vp.training.kinds_of("vpff"), epochs=n, progress=False) for n in (2, 3)]
+    fits = [vp.fit(data, [vp.training.search("vpff")], epochs=n, progress=False) for n in (2, 3)]
     report = vp.compare({"a": fits[0].model, "b": fits[1].model}, "rk4", steps=5, trajectories=2)
     for fit, row in zip(fits, report.table()[:2], strict=True):
         assert row["parameters"] == fit.parameters and row["epochs"] == fit.history.epochs

@@ -1,5 +1,6 @@
 """A small dataset and a small model."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from vpintegrator import models
 from vpintegrator.data import generate
 from vpintegrator.names import OPTIMIZERS
-from vpintegrator.training import Budget, Fit, History
+from vpintegrator.training import Budget, Fit, History, Trainer
 from vpintegrator.training.training_data import TrainingData
 
 # linear is for generating functions
@@ -46,14 +47,13 @@ def fit_with(error, *, parameters=10, deviation=0.0, judged="held out", **option
                stopped_by="solved")  # fmt: skip
 
 
-def fits_of(kind, dataset, **budget):
+def fits_of(kind, dataset, *, seed=0, train=Trainer, **budget):
     """All fits of a kind of map, in order."""
     data = TrainingData.of(dataset)
     assert kind.admits(data) is None
-    fits = []
-    for trial in kind.models(data, fits, Budget(**budget)):
-        fits += [kind.train(trial, data, Budget(**budget))]  # read by the next trial
-    return fits
+    trainer = train(kind, data, Budget(**{"seconds": math.inf, **budget}), seed=seed)
+    kind.search(data, trainer, trainer.fits)
+    return trainer.fits
 
 
 def images(model, states):

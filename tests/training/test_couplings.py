@@ -1,7 +1,5 @@
 """Couplings as a kind of map: which sizes are trained, and which of them is kept."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import fit_with, fits_of, weights
 from vpintegrator.errors import InputError
-from vpintegrator.training import Couplings, History
+from vpintegrator.training import Couplings, History, Trainer, TrainingOptions
 from vpintegrator.training.kinds.kind import count
 from vpintegrator.training.results import best
 from vpintegrator.training.training_data import TrainingData
@@ -24,7 +22,7 @@ distribution = "uniform"
 low = [-1, -1]
 high = [1, 1]
 """
-PLAIN = {"compiled": False, "initial_scheme": "none"}
+PLAIN = TrainingOptions(compiled=False, initial_scheme="none")
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +31,19 @@ def body(tmp_path_factory):
     return vp.generate("rigid-body", path, count=60, steps=6)
 
 
-@dataclass(frozen=True)
-class Pretended(Couplings):
-    """Trainings that end with errors that are known: a list for each kind of functions."""
+def pretended(**errors):
+    """A trainer whose trainings end with errors that are known: a list for each functions."""
 
-    errors: dict = field(default_factory=dict)
+    class Pretended(Trainer):
+        def __call__(self, model, size, *, epochs=None, patience=None, options=None):
+            own = errors[model.arguments.get("functions", "neurons")]
+            error = own.pop(0) if len(own) > 1 else own[0]
+            history = History("levenberg-marquardt", 0, count(model), stopped_by="patience")
+            history.add(0.0, error, error)
+            history.epoch = [epochs]
+            return self.record(model, size, error, 0.0, history)
 
-    def train(self, trial, data, budget):
-        own = self.errors[trial.model.arguments.get("functions", "neurons")]
-        error = own.pop(0) if len(own) > 1 else own[0]
-        history = History("levenberg-marquardt", 0, count(trial.model), stopped_by="patience")
-        history.add(0.0, error, error)
-        history.epoch = [trial.epochs]
-        return self.fit_of(trial, history, error, 0.0)
+    return Pretended
 
 
 @pytest.mark.thorough
@@ -71,8 +69,8 @@ def test_a_target_ends_the_growth_with_the_smallest_that_reaches_it(body):
 )
 def test_the_least_error_decides(body, neurons, functions):
     """Neurons that are not far behind are trained on first."""
-    kind = Pretended(errors={"polynomial": [3.1e-3], "neurons": list(neurons)})
-    fits = fits_of(kind, body, epochs=1_000)
+    train = pretended(polynomial=[3.1e-3], neurons=list(neurons))
+    fits = fits_of(Couplings(), body, epochs=1_000, train=train)
     assert best(fits).model.arguments.get("functions", "neurons") == functions
     assert best(fits).error == min(3.1e-3, *neurons)
     trained = sum(fit.size.startswith("neurons") for fit in fits[:-1])
@@ -81,7 +79,7 @@ def test_the_least_error_decides(body, neurons, functions):
 
 @pytest.mark.parametrize(("error", "kept"), [(2.8e-8, False), (2.5e-8, True)])
 def test_a_larger_model_must_do_better_by_a_tenth_to_be_trained_last(body, error, kept):
-    fits = fits_of(Pretended(errors={"polynomial": [3e-8, error]}), body, epochs=150)
+    fits = fits_of(Couplings(), body, epochs=150, train=pretended(polynomial=[3e-8, error]))
     assert (fits[-1].model is not fits[0].model) == kept
     assert fits[-1].model in [fit.model for fit in fits[:-1]]
 
@@ -92,8 +90,8 @@ def test_a_degree_that_cannot_be_is_refused(body):
 
 
 def test_sizes_that_are_given_stay(body):
-    kind = Pretended({"degree": 2}, errors={"polynomial": [1e-2, 1e-3, 1e-4, 1e-5]})
-    fits = fits_of(kind, body, epochs=150)
+    train = pretended(polynomial=[1e-2, 1e-3, 1e-4, 1e-5])
+    fits = fits_of(Couplings({"degree": 2}), body, epochs=150, train=train)
     assert {fit.model.arguments["degree"] for fit in fits} == {2}
     assert len({fit.model.arguments["depth"] for fit in fits}) > 1
 
@@ -127,7 +125,7 @@ def test_nothing_is_trained_that_cannot_be_chosen(body, error, explicit, needed)
 @pytest.mark.parametrize("predicted", [1, 3])
 def test_all_weights_are_trained(body, name, predicted):
     options = {"window": 3, "prediction_window": predicted, "degree": 2, "depth": 1}
-    kind = Couplings(options, PLAIN, architecture=name)
+    kind = Couplings(options, training=PLAIN, architecture=name)
     maps = []
     for seed in (0, 1):
         model = best(fits_of(kind, body, epochs=60, target=1e-3, seed=seed)).model
@@ -150,11 +148,11 @@ def test_attention_learns_what_states_before_tell(tmp_path):
     errors = []
     windowed = {"window": 3, "attention_width": 2, "heads": 1}
     for name, sizes in (("vpmt", windowed), ("vpff", {})):
-        kind = Couplings(options | sizes, PLAIN, architecture=name)
+        kind = Couplings(options | sizes, training=PLAIN, architecture=name)
         errors.append(best(fits_of(kind, data, epochs=150)).error)
     assert errors[0] < errors[1] / 3
 
 
 def test_two_fits_are_equal_to_the_last_bit(body):
-    kind, limits = Couplings({"depth": 1}, PLAIN), {"epochs": 100, "target": 1e-4}
+    kind, limits = Couplings({"depth": 1}, training=PLAIN), {"epochs": 100, "target": 1e-4}
     assert torch.equal(*(weights(fits_of(kind, body, **limits)[-1].model) for _ in range(2)))

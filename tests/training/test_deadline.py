@@ -9,7 +9,7 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import weights
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
-from vpintegrator.training import Couplings, GeneratingFunctions, Splittings
+from vpintegrator.training import Couplings, GeneratingFunctions, Splittings, TrainingOptions
 from vpintegrator.training.optimizers import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error
 from vpintegrator.training.training_data import TrainingData
@@ -75,7 +75,7 @@ def test_the_first_epoch_of_gradient_steps_keeps_those_that_were_done(
 def test_a_fit_keeps_to_its_time(body, clock, seconds):
     """Also where no iteration fits into it, which takes 160 seconds: then the first map is kept."""
     clock[1] = 10.0
-    training = {"compiled": False, "initial_scheme": "none"}
+    training = TrainingOptions(compiled=False, initial_scheme="none")
     result = vp.fit(body, [Couplings(training=training)], seconds=seconds, progress=False)
     assert result.stopped_by == "seconds"
     assert result.error < 1
@@ -107,7 +107,9 @@ def ring(tmp_path_factory):
 
 
 @pytest.mark.parametrize("seconds", [20, 60, 100, 400])
-@pytest.mark.parametrize("kind", [Splittings(), Couplings(training={"compiled": False})])
+@pytest.mark.parametrize(
+    "kind", [Splittings(), Couplings(training=TrainingOptions(compiled=False))]
+)
 @pytest.mark.filterwarnings("ignore:.* is not to be relied on")
 def test_the_best_model_is_kept_whenever_the_time_ends(ring, looks, kind, seconds):
     fits = []

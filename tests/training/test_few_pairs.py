@@ -7,7 +7,7 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import fits_of, images
 from vpintegrator.data.pairs import Pair, Pairs
-from vpintegrator.training import Couplings, GeneratingFunctions
+from vpintegrator.training import Couplings, GeneratingFunctions, TrainingOptions
 from vpintegrator.training.linear import fit_pairs, layer_pairs
 from vpintegrator.training.regression import fit_few_pairs
 from vpintegrator.training.results import best
@@ -77,10 +77,10 @@ def test_few_pairs_suffice_for_couplings(tmp_path):
 
 def test_pairs_are_left_out_of_few_data_alone(tmp_path):
     """Another loss is no fit to all pairs."""
-    for count, training in ((2 * FEW, {}), (60, {"horizon": 1})):
+    for count, training in ((2 * FEW, TrainingOptions()), (60, TrainingOptions(loss="relative"))):
         (tmp_path / f"{count}").mkdir()
         data = pairs(tmp_path / f"{count}", count)
-        fits = fits_of(Couplings({"degree": 2, "depth": 1}, training), data, epochs=10)
+        fits = fits_of(Couplings({"degree": 2, "depth": 1}, training=training), data, epochs=10)
         assert {fit.judged_by for fit in fits} == {"held out"}
 
 

@@ -9,11 +9,12 @@ from tests.training.conftest import fits_of
 from vpintegrator import models
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.models.growth import attention
-from vpintegrator.training import Couplings
+from vpintegrator.training import Budget, Couplings, TrainingOptions
 from vpintegrator.training.kinds.kind import count
 from vpintegrator.training.kinds.shooting import shooting_start
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.results import best
+from vpintegrator.training.train import optimise
 from vpintegrator.training.training_data import TrainingData
 
 RING = """
@@ -44,8 +45,8 @@ def builder(data, name="auto", reversible=None, **options):
 
 
 def learn(part, data):
-    options = {"initial_scheme": "none", "normalise": False, "compiled": False, "judged": False}
-    return vp.train(part, data, epochs=40, patience=10, **options)
+    options = TrainingOptions(initial_scheme="none", normalise=False, compiled=False)
+    return optimise(part, data, Budget(epochs=40), options, patience=10)
 
 
 def dataset(tmp_path, text, step):

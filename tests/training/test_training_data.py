@@ -6,7 +6,7 @@ import pytest
 from vpintegrator import models
 from vpintegrator.data import Dataset, import_dataset
 from vpintegrator.dynamics.training_domain import Domain
-from vpintegrator.training import fit, kinds_of, train, training_data
+from vpintegrator.training import TrainingOptions, fit, search, train, training_data
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -59,7 +59,7 @@ def test_a_fit_reads_once_and_is_tested_at_its_end(body, monkeypatch):
         return original(self, group, *arguments)
 
     monkeypatch.setattr(Dataset, "states", states)
-    found = fit(body, kinds_of("vpff", training={"compiled": False}), epochs=100)
+    found = fit(body, [search("vpff", training=TrainingOptions(compiled=False))], epochs=100)
     assert reads == ["train", "train", "validation", "test"]  # a few states judge the structure
     assert len(found.tried) > 1
     assert 0 < found.history.test_error < 1

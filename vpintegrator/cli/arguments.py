@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -100,29 +101,33 @@ def _value(name: str, text: str, kinds: Collection[Any], choices: Collection[str
 def kinds_asked(
     data: Dataset,
     name: str | None,
+    is_search: bool,
     arguments: dict[str, Any],
     training: dict[str, Any],
     start: Path | None,
     recipe: str | None,
     seed: int,
 ) -> Sequence[Kind]:
-    """Return the kinds of maps that the options ask for."""
+    """Return the kinds of maps that the options ask for; all of them where no model is named."""
     import torch
 
-    from vpintegrator.models import ARCHITECTURES, load, suited
-    from vpintegrator.training import Network, kinds_of
+    from vpintegrator.models import ARCHITECTURES, load
+    from vpintegrator.training import KINDS, Network, TrainingOptions, search
 
+    options = TrainingOptions(**training)
     if start is not None:
         model = load(start)
         model.metadata |= {"start": start.name, "one_step": "{}"}
-        return [Network(model=model, training=training)]
+        return [Network(model=model, training=replace(options, normalise=False))]
     if recipe is not None:
         architecture = None if name is None else ARCHITECTURES.find(name)
         if architecture is None or not hasattr(architecture, "published"):
             raise InputError("--recipe published is for --model vpff, vpt or transformer")
         torch.manual_seed(seed)
         network = architecture.published(data.dim)
-        return [Network(model=network, training=training | {"recipe": recipe})]
-    if arguments and name is None:
-        arguments = read_arguments(suited(data.system, arguments), arguments, ())
-    return kinds_of(name or "auto", arguments, training)
+        return [Network(model=network, training=replace(options, recipe=recipe))]
+    if name is None:
+        return KINDS
+    if is_search:
+        return [search(name, training=options, **arguments)]
+    return [Network(arguments, architecture=name, training=options)]

@@ -18,6 +18,7 @@ from vpintegrator.storage.files import check_output, locked
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
+    from vpintegrator.models import Model
     from vpintegrator.training import Fit, Kind
 
 VERDICT_SECONDS = 30.0  # to compile classical methods and measure costs of a step
@@ -30,6 +31,7 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
 @cli.group(
     "What",
     model=cli.text("NAME", "One of vp-show models. [the best of all kinds]"),
+    search=cli.flag("Search the sizes of --model: functions, degree, depth."),
     window=cli.whole(1, "States that the model reads. [1; of a transformer 3]"),
     depth=cli.whole(1, "Number of layers. [of the model]"),
     width=cli.whole(1, "Neurons of a layer. [of the model]"),
@@ -63,6 +65,7 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
 def main(
     dataset: Path,
     model: str | None,
+    search: bool,
     set: tuple[str, ...],
     start: Path | None,
     recipe: str | None,
@@ -93,7 +96,14 @@ def main(
     limits = cli.given(**{name: values.pop(name) for name in _LIMITS})
     if recipe and "epochs" in limits:  # epochs alone end a published training
         limits = {"seconds": None} | limits
-    arguments = read_arguments(model, cli.given(**values), set)
+    window = values["window"] if model is None else None
+    options = cli.given(**values)
+    if model is None and not (start or recipe):
+        options.pop("window", None)
+        _refuse_without_model(
+            [*options, *training, *(["set"] if set else []), *["search"] * search]
+        )
+    arguments = read_arguments(model, options, set)
     if (start or recipe) and (wrong := [*arguments, *(["model"] if start and model else [])]):
         raise InputError(f"the model has its own sizes; leave out {', '.join(wrong)}")
     data = vp.open_dataset(dataset)
@@ -110,8 +120,10 @@ def main(
     cli.say(f"{data.path}: {data.system.title}, {steps}")
     results = []
     for place, each in enumerate(paths, seed):
-        kinds = kinds_asked(data, model, arguments, training, start, recipe, place)
-        results.append(_train(data, kinds, limits | {"seed": place}, each, overwrite))
+        kinds = kinds_asked(data, model, search, arguments, training, start, recipe, place)
+        results.append(
+            _train(data, kinds, limits | {"seed": place, "window": window}, each, overwrite)
+        )
         if results[-1].stopped_by == "interrupt":
             break
     if seeds > 1:
@@ -125,25 +137,37 @@ def main(
     cli.write_json(lambda: facts[0] if seeds == 1 else {"models": facts})
 
 
+def _refuse_without_model(names: Sequence[str]) -> None:
+    """Refuse options that say how one model is made or trained."""
+    if names:
+        option = f"--{names[0].replace('_', '-')}"
+        raise InputError(f"{option} has no effect on a search of all kinds; give --model NAME, too")
+
+
 def _train(
     data: Dataset, kinds: Sequence[Kind], limits: dict[str, Any], path: Path, overwrite: bool
 ) -> Fit:
     """Train, write and report a model."""
     import vpintegrator as vp
+    from vpintegrator.models import Model
     from vpintegrator.models.saving import save_somewhere
     from vpintegrator.runtime.interrupts import held_back
 
     show = _say_trial if cli.is_set("verbose") else not cli.is_set("quiet")
     with locked(path), held_back() as signals:  # what took long is written
         fit = vp.fit(data, kinds, progress=show, **limits)
-        save_somewhere(fit.model, path, overwrite)
+        if isinstance(fit.model, Model):
+            save_somewhere(fit.model, path, overwrite)
         if fit.stopped_by == "interrupt":
             signals.forget()  # it asks again for an end that is reached
     cli.say(fit)
+    if not isinstance(fit.model, Model):
+        cli.say(f"  {fit.model.name} is a classical method, and needs no file: vp-rollout knows it")
+        return fit
     for line in fit.model.choices if cli.is_set("verbose") else ():
         cli.say(f"  {line}")
     if fit.stopped_by != "interrupt":
-        _judge(fit, data, path)
+        _judge(fit.model, data, path)
     cli.say(f"  written to {path}")
     return fit
 
@@ -152,7 +176,7 @@ def _say_trial(fit: Fit) -> None:
     cli.say(f"  {fit.line}")
 
 
-def _judge(fit: Fit, data: Dataset, path: Path) -> None:
+def _judge(model: Model, data: Dataset, path: Path) -> None:
     """Compare a step of the model with classical methods, here and in its file."""
     import vpintegrator as vp
     from vpintegrator.training.one_step import KEY
@@ -162,10 +186,10 @@ def _judge(fit: Fit, data: Dataset, path: Path) -> None:
     table = None
     with suppress(KeyboardInterrupt), cli.progress() as show:  # the model is written already
         show("comparison with classical methods", 0, 1)
-        table = vp.one_step(fit.model, data, seconds=VERDICT_SECONDS)
+        table = vp.one_step(model, data, seconds=VERDICT_SECONDS)
     if table is not None and table.methods:
-        fit.model.metadata[KEY] = table.text
-        vp.save(fit.model, path, overwrite=True)
+        model.metadata[KEY] = table.text
+        vp.save(model, path, overwrite=True)
         for line in str(table).splitlines() if cli.is_set("verbose") else table.sentences:
             cli.say(f"  {line}")
 

@@ -2,17 +2,25 @@
 
 from vpintegrator.compiled.one_step import OneStep, OneStepTable, Rival
 from vpintegrator.names import LOSSES, OPTIMIZERS
+from vpintegrator.training.budget import Budget
 from vpintegrator.training.fit import fit
-from vpintegrator.training.kinds import KINDS, kinds_of
+from vpintegrator.training.kinds import KINDS, search
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
-from vpintegrator.training.kinds.kind import Budget, Kind, Trial
-from vpintegrator.training.kinds.unstructured import LinearMaps, Network, PolynomialRegression
+from vpintegrator.training.kinds.kind import Kind, ModelKind
+from vpintegrator.training.kinds.unstructured import (
+    LinearMaps,
+    Network,
+    PolynomialRegression,
+    WidestNetwork,
+)
 from vpintegrator.training.one_step import one_step
+from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.results import Fit, History, best
 from vpintegrator.training.train import train
+from vpintegrator.training.trainer import Trainer
 
 __all__ = [
     "KINDS",
@@ -26,17 +34,20 @@ __all__ = [
     "History",
     "Kind",
     "LinearMaps",
+    "ModelKind",
     "Network",
     "OneStep",
     "OneStepTable",
     "PolynomialRegression",
     "Rival",
     "Splittings",
-    "Trial",
+    "Trainer",
+    "TrainingOptions",
+    "WidestNetwork",
     "best",
     "fit",
-    "kinds_of",
     "one_step",
     "relative_error",
+    "search",
     "train",
 ]

@@ -15,6 +15,7 @@ from vpintegrator.arguments import check, check_integrator, not_negative, of_kin
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
+from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.iteration import modes_kept
 from vpintegrator.names import LOSSES
@@ -77,7 +78,7 @@ class Objective:
         """Return the number of components that are predicted from a window."""
         return self.horizon * model.prediction_window * model.dim
 
-    def new_states(self, model: Model, targets: torch.Tensor) -> torch.Tensor:
+    def new_states(self, model: Map, targets: torch.Tensor) -> torch.Tensor:
         """Return the true states to be predicted, out of targets (..., time, dim)."""
         return targets[..., targets.shape[-2] - self.horizon * model.prediction_window :, :]
 
@@ -314,10 +315,18 @@ def lead_time_errors(model: Model, pair: Pair, scale: ErrorScale) -> list[float]
     return [relative(row.sum().item(), len(squares), scale.spread) for row in squares.unbind(1)]
 
 
-def estimated_error(model: Model, pair: Pair, scale: ErrorScale) -> tuple[float, float]:
-    """Return the relative error of windows, and its standard error; infinite where it overflows."""
-    (parts,) = _squares(model, [pair], scale)
-    squares = parts[:, 0].sum(-1).double()  # (window,)
+def estimated_error(map: Map, pair: Pair, scale: ErrorScale) -> tuple[float, float]:
+    """Return the relative error of windows, and its standard error; infinite where it overflows.
+
+    The error is that of the first new state.
+    """
+    if isinstance(map, Model):
+        parts = [part[:, 0].sum(-1) for part in _squares(map, pair.split(BLOCK), scale)]
+        squares = torch.cat(parts).double()  # (window,)
+    else:
+        images = torch.from_numpy(map.map(pair.inputs.numpy()))  # (pair, window, dim)
+        difference = images[:, -map.prediction_window] - pair.targets[:, -map.prediction_window]
+        squares = difference[..., list(scale.components)].square().sum(-1)
     mean, count = squares.mean().item(), len(squares)
     if not math.isfinite(mean):
         return math.inf, 0.0
@@ -351,7 +360,7 @@ def relative(squares: float, count: int, spread: float = 1.0) -> float:
     return math.sqrt(squares / max(count, 1)) / (spread if spread > 0 else 1.0)
 
 
-def doubt(model: Model, held_out: Pair, scale: ErrorScale, history: History) -> str:
+def doubt(model: Map, held_out: Pair, scale: ErrorScale, history: History) -> str:
     """Return a warning if errors exceed those of no change, or are far larger on the test group.
 
     Parameters

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import InputError
+from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.runtime.progress import progress_bar
 
@@ -42,8 +43,9 @@ class History:
         Values of each epoch (for second-order methods an epoch is an iteration).
     best_epoch, best_validation_error
         Epoch and error of the kept weights.
-    test_error
-        Error of the kept weights on the dataset's test group; nan if the group is empty.
+    test_error, test_deviation
+        Error of the kept weights on the dataset's test group, and its standard error; nan if the
+        group is empty.
     windows
         Number of windows that a second-order method used at the end, see ``LevenbergMarquardt``;
         else 0.
@@ -56,6 +58,8 @@ class History:
         Whether residuals and their derivatives were computed as machine code.
     not_compiled
         Reason why they were not, if machine code was not refused by the user.
+    compiler_seconds
+        Seconds that tracing and compilation took.
     share
         Fraction of the budget that is used up, 0 to 1.
     device
@@ -75,11 +79,13 @@ class History:
     best_epoch: int = 0
     best_validation_error: float = float("inf")
     test_error: float = float("nan")
+    test_deviation: float = float("nan")
     windows: int = 0
     rollbacks: int = 0
     stopped_by: str = ""
     compiled: bool = False
     not_compiled: str = ""
+    compiler_seconds: float = 0.0
     share: float = 0.0
     device: str = "cpu"
     warning: str = ""
@@ -125,7 +131,7 @@ class Fit:
     Attributes
     ----------
     model
-        The model.
+        The map that was trained: a model, or another map with nothing to save.
     kind, size
         Kind of map and the size of this one, in words.
     error, deviation
@@ -138,6 +144,8 @@ class Fit:
         Seconds of this training; of the result of :func:`vpintegrator.fit`, of all.
     explicit, structured
         Whether a step is a formula; whether the map keeps the structure of the system.
+    segment
+        Whether it is the map of a segment of a step, which is no map of the data by itself.
     history
         Errors of the training, iteration by iteration.
     stopped_by
@@ -151,7 +159,7 @@ class Fit:
         Why this model was chosen as the cheapest, in a sentence.
     """
 
-    model: Model
+    model: Map
     kind: str
     size: str
     error: float
@@ -162,6 +170,7 @@ class Fit:
     structured: bool
     history: History
     stopped_by: str
+    segment: bool = False
     cost: float = math.nan
     tried: tuple[Fit, ...] = ()
     reason: str = ""
@@ -181,6 +190,8 @@ class Fit:
         """Least error of each kind that was tried."""
         errors: dict[str, float] = {}
         for fit in self.tried:
+            if fit.segment:
+                continue
             errors[fit.kind] = min(fit.error, errors.get(fit.kind, math.inf))
         return errors
 
@@ -193,17 +204,20 @@ class Fit:
             end = "interrupted; the best model so far is kept, --start goes on from it"
         errors = ", ".join(f"{kind} {error:.1e}" for kind, error in self.kinds.items())
         how = history.optimizer + ("" if history.device == "cpu" else f" on {history.device}")
-        how += ", compiled" if history.compiled else ""
+        if history.compiled:
+            how += f", compiled in {history.compiler_seconds:.1f} s"
+        test = f", test {history.test_error:.2e} ± {history.test_deviation:.1e}"
+        attention = self.model.metadata.get("attention") if isinstance(self.model, Model) else None
         lines = [
             f"{self.kind}: {self.model.name}, {self.size}; {_structure_of(self.model)}",
             f"  {how}: {history.epochs} epochs, {self.seconds:.1f} s in all, {end}",
             f"  relative error one window ahead: {_JUDGED[self.judged_by]} {self.error:.2e}"
-            + (f", test {history.test_error:.2e}" if math.isfinite(history.test_error) else ""),
+            + (test if math.isfinite(history.test_error) else ""),
             _lead_times(self.model),
             f"  tried, with their errors: {errors}" if len(self.tried) > 1 else "",
             f"  {self.reason}" if self.reason else "",
             f"  not compiled: {history.not_compiled}" if history.not_compiled else "",
-            f"  {attention}" if (attention := self.model.metadata.get("attention")) else "",
+            f"  {attention}" if attention else "",
         ]
         return "\n".join(filter(None, lines))
 
@@ -211,9 +225,10 @@ class Fit:
 _JUDGED = {"held out": "validation", "left out": "leave-one-out", "blocks": "blocks of time"}
 
 
-def _lead_times(model: Model) -> str:
+def _lead_times(map: Map) -> str:
     """Return a line on the errors of all new states of a call, if there are several."""
-    errors = json.loads(model.metadata.get("lead_time_errors", "[]"))
+    text = map.metadata.get("lead_time_errors", "[]") if isinstance(map, Model) else "[]"
+    errors = json.loads(text)
     if not errors:
         return ""
     return (
@@ -222,16 +237,17 @@ def _lead_times(model: Model) -> str:
     )
 
 
-def _structure_of(model: Model) -> str:
-    """Return what a model preserves, in words."""
+def _structure_of(map: Map) -> str:
+    """Return what a map preserves, in words."""
     words = "no structure is kept"
-    if model.measure_preserving:
+    if isinstance(map, Model) and map.measure_preserving:
         words = "preserves the volume of its coordinates"
-    if (structure := model.structure).keeps_volume:
+    structure = map.structure
+    if structure.keeps_volume:
         words = structure.words[0]
-    if model.shifts:
+    if isinstance(map, Model) and map.shifts:
         return f"{words}: the map shifts windows"
-    symmetries = len(model.reversing_symmetries)
+    symmetries = len(structure.reversing_symmetries)
     return f"{words}, reversible ({symmetries} symmetries)" if symmetries else words
 
 
@@ -257,16 +273,18 @@ def best(
 
     Examples
     --------
-    >>> from vpintegrator.training import best, kinds_of
+    >>> from vpintegrator.training import best, search
     >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
-    >>> result = vp.fit(dataset, kinds_of("sgf"))
+    >>> result = vp.fit(dataset, [search("sgf")])
     >>> best(result.tried).model is result.model
     True
     """
     if not isinstance(fits, Sequence) or not fits or not all(isinstance(f, Fit) for f in fits):
         raise InputError("fits must be one or more results of trainings, each a Fit")
-    fits = [*{id(fit.model): fit for fit in fits}.values()]  # the last training of each model
-    free, kept = ([fit for fit in fits if fit.structured == each] for each in (False, True))
+    whole = [fit for fit in fits if not fit.segment]
+    last = [*{id(fit.model): fit for fit in whole}.values()]  # the last training of each model
+    free = [fit for fit in last if not fit.structured]
+    kept = [fit for fit in last if fit.structured]
     error = attrgetter("error")
     if not kept or (free and slack * min(map(error, free)) < min(map(error, kept))):
         kept = free
@@ -290,7 +308,7 @@ Show = Callable[[History], None]
 
 
 @contextmanager
-def training_bar(progress: object, seconds: float | None) -> Iterator[Callable[..., None]]:
+def training_bar(progress: object, seconds: float) -> Iterator[Callable[..., None]]:
     """Show a bar of trainings if ``progress`` is True, or None and standard error is a terminal.
 
     The value is a function that takes a history with a new iteration, the share that is done, and
@@ -301,9 +319,11 @@ def training_bar(progress: object, seconds: float | None) -> Iterator[Callable[.
     progress
         Argument of ``vp.train`` and ``vp.fit``.
     seconds
-        Time of all trainings; None for no limit.
+        Time of all trainings; infinite for no limit.
     """
-    is_terminal, start = sys.stderr is not None and sys.stderr.isatty(), time.perf_counter()
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    start = time.perf_counter()
+    bounded = math.isfinite(seconds)
     with ExitStack() as stack:
         bar: Progress | None = None
         if progress is True or (progress is None and is_terminal):
@@ -312,7 +332,7 @@ def training_bar(progress: object, seconds: float | None) -> Iterator[Callable[.
             texts = "least error {task.fields[error]}", "{task.fields[training]}"
             bar = stack.enter_context(progress_bar(*map(TextColumn, texts)))
             # without a limit the bar says only that it is at work
-            task = bar.add_task("", total=1.0 if seconds else None, error="-", training="")
+            task = bar.add_task("", total=1.0 if bounded else None, error="-", training="")
 
         def update(history: History | None = None, share: float = 0.0, **words: Any) -> None:
             if bar is None:
@@ -320,7 +340,8 @@ def training_bar(progress: object, seconds: float | None) -> Iterator[Callable[.
             if history is not None:
                 error = history.validation_error[-1]
                 words["training"] = f"iteration {history.epochs}, {error:.1e}"
-            share = max(share, (time.perf_counter() - start) / (seconds or math.inf))
+            if bounded:
+                share = max(share, (time.perf_counter() - start) / seconds)
             words |= {"total": 1.0, "completed": share} if share > 0 else {}
             bar.update(task, **words)
 

@@ -11,27 +11,28 @@ from typing import Any, Literal
 
 import torch
 
-from vpintegrator.arguments import called, one_of, positive, whole
+from vpintegrator.arguments import called, one_of, whole
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
 from vpintegrator.compiled.method import wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
+from vpintegrator.maps import Map
 from vpintegrator.models import Model, wrap
 from vpintegrator.models.iteration import leave_inference, modes_kept, with_gradients
 from vpintegrator.models.wrapped import WithParameters, WrappedModel, told
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
-from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
-from vpintegrator.runtime.devices import check_device
+from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, time_left, unhurried, until
 from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.runtime.threads import torch_threads
+from vpintegrator.training.budget import Budget
 from vpintegrator.training.initial_scheme import start_as_splitting
-from vpintegrator.training.optimizers import BY_NAME, Optimizer, PublishedAdam
-from vpintegrator.training.residuals import Objective, doubt, relative_error
+from vpintegrator.training.optimizers import BY_NAME, LinearSolve, Optimizer, PublishedAdam
+from vpintegrator.training.options import TrainingOptions
+from vpintegrator.training.residuals import doubt, relative_error
 from vpintegrator.training.results import History, Show, training_bar
 from vpintegrator.training.training_data import TrainingData
 
-DEFAULT_SECONDS = 150.0
 _EXPLODED = 100.0  # times the best error so far
 _ROLLBACKS = 5
 _IMPROVED = 0.9  # times the error before: what a gain is for ``patience``
@@ -40,6 +41,7 @@ _BY_MATRIX = 5_000  # parameters up to which auto takes Levenberg-Marquardt
 # times what all of it does in PyTorch (ten times for vpt of 414 parameters)
 _COMPILER_SHARE = 0.5
 _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it
+_WITHOUT_EFFECT = {"batch", "loss", "horizon", "noise", "initial_scheme", "device"}  # on a solve
 
 
 @with_gradients
@@ -64,7 +66,6 @@ def train(
     device: str | torch.device = "cpu",
     compiled: bool | None = None,
     progress: Show | bool | None = None,
-    judged: bool = True,
 ) -> History:
     r"""Train ``model`` in place; it ends with the weights of least validation error.
 
@@ -118,26 +119,24 @@ def train(
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
         compilation when a model is seen for the first time. By default where that is possible and
-        takes less than half of the budget; ``not_compiled`` of the history says why not.
+        takes less than half of the seconds; ``not_compiled`` of the history says why not, and
+        ``compiler_seconds`` how long the compiler took.
     progress
         Called after every epoch; or True for a bar on standard error, False for none. By default
         there is a bar where standard error is a terminal.
-    judged
-        Whether the model is judged in the end: by the test group, with a warning where it is not to
-        be relied on, and with InputError where it has learned nothing.
-
     Returns
     -------
     History
         Ctrl-C and SIGTERM end training early, with the best weights so far, and are noted there as
-        ``stopped_by``.
+        ``stopped_by``. The test error is that of the test group. A warning says where the model is
+        not to be relied on.
 
     Raises
     ------
     InputError
         If model and dataset do not fit, an argument is wrong, or no validation error was finite.
     KeyboardInterrupt
-        If it comes before training has begun.
+        If it comes before the end of the first epoch.
 
     Examples
     --------
@@ -147,69 +146,122 @@ def train(
     >>> history.best_validation_error < 1e-3
     True
     """
-    start = time.perf_counter()
-    check_device(str(device))
+    budget = Budget(seconds, epochs, target)
     data = TrainingData.of(dataset)
     model = _as_model(model, data)
     data.check(model)
-    if recipe is not None:
-        one_of("recipe", recipe, ["published"])
-        one_of("optimizer of the published recipe", optimizer, ["auto", "adam"])
-        loss, normalise = "relative", False
-    kind = PublishedAdam if recipe else choose_optimizer(model, optimizer, learning_rate)
-    objective = Objective(loss, horizon, noise)
-    one_of("initial_scheme", initial_scheme, ("auto", "none"))
+    options = TrainingOptions(
+        recipe=recipe,
+        optimizer=optimizer,
+        batch=batch,
+        learning_rate=learning_rate,
+        loss=loss,
+        horizon=horizon,
+        noise=noise,
+        initial_scheme=initial_scheme,
+        normalise=normalise,
+        device=str(device),
+        compiled=compiled,
+    )
     if progress is not None and not isinstance(progress, bool):
         called("progress", progress, "a function, true or false")
     seed = whole("seed", seed, 0, LARGEST_SEED)
-    sizes = {"seconds": seconds, "target": target, "learning_rate": learning_rate}
-    counts = {"epochs": epochs, "patience": patience, "batch": batch}
-    for name, value in (sizes | counts).items():
-        if value is not None:
-            (positive if name in sizes else whole)(name, value)
-    if seconds is None and epochs is None:
-        seconds = DEFAULT_SECONDS
-    deadline = start + BEYOND * (seconds or math.inf)
-    parameters = sum(p.numel() for p in model.parameters())
-    history = History(kind.name, seed, parameters, device=str(device))
+    patience = None if patience is None else whole("patience", patience)
+    with held_back() as signals:
+        if data.has("test"):  # groups that are cut in time differ in length
+            data.pairs(model, "test")
+        history = optimise(
+            model, data, budget, options, patience=patience, seed=seed, progress=progress
+        )
+        if not math.isfinite(history.best_validation_error):
+            raise InputError(
+                f"{model.name} has learned nothing: its validation error was not finite after "
+                f"any of {history.epochs} epochs; give more seconds, or try another model, dataset "
+                "or learning rate"
+            )
+        judge(model, data, history)
+        if signals:  # also one that came after the last epoch
+            history.stopped_by = "interrupt"
+            signals.forget()
+    if history.warning:
+        warnings.warn(history.warning, stacklevel=3)
+    return history
 
+
+def judge(model: Map, data: TrainingData, history: History) -> None:
+    """Test a trained map, and let a model say how it was trained."""
+    history.test_error, history.test_deviation = data.test_error(model)
+    history.warning = doubt(model, data.held_out(model), data.error_scale, history)
+    if isinstance(model, Model):
+        data.describe(model)
+        model.metadata["training"] = json.dumps(history.summary())
+
+
+def optimise(
+    model: Model,
+    data: TrainingData,
+    budget: Budget,
+    options: TrainingOptions,
+    *,
+    patience: int | None = None,
+    seed: int = 0,
+    progress: Show | bool | None = None,
+) -> History:
+    """Train a model in place within a budget; it ends with the weights of least validation error.
+
+    Parameters
+    ----------
+    model, data
+        Model and training data that fit together.
+    budget, options
+        Limits, and how the model is trained.
+    patience, seed, progress
+        Arguments of :func:`train`.
+
+    Raises
+    ------
+    InputError
+        If an option does not suit the model.
+    KeyboardInterrupt
+        If it comes before the end of the first epoch.
+    """
+    kind = choose_optimizer(model, options)
+    objective = options.objective
+    parameters = sum(p.numel() for p in model.parameters())
+    history = History(kind.name, seed, parameters, device=options.device)
     own = model.core if isinstance(model, WrappedModel) else torch.nn.Module()
     with held_back() as signals, modes_kept(own), told(model, "be trained"):
-        if normalise:
+        if options.normalise:
             data.normalise(model)
-            if "training" not in model.metadata and initial_scheme == "auto":  # untrained
-                with stopping(), until(deadline):
+            if "training" not in model.metadata and options.initial_scheme == "auto":  # untrained
+                with stopping(), budget.hold(BEYOND):
                     start_as_splitting(model, data)
-        model.to(device)
+        model.to(options.device)
         held_out, scale = data.held_out(model), data.error_scale
         if isinstance(model, WrappedModel):
             model.check_trainable(held_out.inputs[:8])
-        if judged and data.has("test"):  # groups that are cut in time differ in length
-            data.pairs(model, "test")
         best = _weights(model)
 
         with (
             stopping() as end,
-            until(deadline),
+            budget.hold(BEYOND),
             torch_threads(),
-            training_bar(progress, seconds) as update,
+            training_bar(progress, budget.seconds) as update,
         ):
             update(description=model.name)
             pairs = data.pairs(model, horizon=objective.horizon)
-            size = batch or kind.default_batch(model, objective)
+            size = options.batch or kind.default_batch(model, objective)
             # attention of PyTorch takes longer with the square of the window
             seconds_of_step = kind.step_seconds * model.window**2
-            expected = kind.steps(len(pairs), size) * seconds_of_step * (epochs or math.inf)
-            machine, history.not_compiled = compile_residual(
-                model, objective, kind, compiled, min(expected, seconds or math.inf)
-            )
-            history.compiled = machine is not None
+            steps = kind.steps(len(pairs), size) * (budget.epochs or math.inf)
+            expected = min(steps * seconds_of_step, budget.left)
+            machine = compile_residual(model, kind, options, expected, history)
             solver = kind(
                 model,
                 pairs,
                 objective,
                 batch=size,
-                learning_rate=learning_rate,
+                learning_rate=options.learning_rate,
                 generator=torch.Generator().manual_seed(seed),
                 compiled=machine,
                 data=data,
@@ -217,14 +269,15 @@ def train(
             model.eval()
             if "training" in model.metadata:  # trained before: those weights may stay the best
                 history.best_validation_error = relative_error(model, *held_out, scale=scale)
-            improved_epoch, improved_error = 0, math.inf
+            improved_epoch = 0
+            improved_error = math.inf
 
             while not history.stopped_by:
-                if target is not None and history.best_validation_error <= target:
+                if history.best_validation_error <= budget.target:
                     history.stopped_by = "target"
-                elif epochs and history.epochs >= epochs:
+                elif budget.epochs and history.epochs >= budget.epochs:
                     history.stopped_by = "epochs"
-                elif seconds and history.used >= seconds:
+                elif history.used >= budget.seconds:
                     history.stopped_by = "seconds"
                 elif patience and history.epochs - improved_epoch >= patience:
                     history.stopped_by = "patience"
@@ -236,10 +289,11 @@ def train(
                 error = relative_error(model, *held_out, compiled=machine, scale=scale)
                 before = history.best_validation_error
                 with held_back():  # the best error and the best weights belong together
-                    if history.add(time.perf_counter() - start, training_error, error):
+                    if history.add(budget.used, training_error, error):
                         best = _weights(model)
                 if error < _IMPROVED * improved_error:
-                    improved_epoch, improved_error = history.epochs, error
+                    improved_epoch = history.epochs
+                    improved_error = error
 
                 if math.isfinite(training_error + error) and error < _EXPLODED * max(before, 0.01):
                     solver.observe(training_error, error)
@@ -251,50 +305,41 @@ def train(
                     history.stopped_by = "divergence"
                 history.stopped_by = history.stopped_by or solver.finished
                 history.windows = solver.windows
-                shares = history.epochs / (epochs or math.inf), history.used / (seconds or math.inf)
-                history.share = min(max(shares), 1.0)
+                history.share = budget.share(history.epochs, history.used)
                 update(history, history.share, error=f"{history.best_validation_error:.1e}")
                 if callable(progress):
                     progress(history)
 
         history.stopped_by = end.by or history.stopped_by
+        if end.by == "interrupt" and not history.epochs:
+            model.load_state_dict(best)
+            raise KeyboardInterrupt
         is_first = math.isinf(history.best_validation_error) and not history.epochs
         if is_first and end.by == "seconds":  # the first epoch was left
             best = _weights(model)
         model.load_state_dict(best)
         model.eval()
-        if math.isinf(history.best_validation_error) and not (is_first and end.by == "interrupt"):
+        if math.isinf(history.best_validation_error):
             with unhurried():
                 error = relative_error(model, *held_out, scale=scale)
             history.best_validation_error = error if math.isfinite(error) else math.inf
         if math.isfinite(history.best_validation_error):
-            if judged:
-                history.test_error = data.test_error(model)
-                history.warning = doubt(model, held_out, scale, history)
-            data.describe(model)
             model.metadata["training"] = json.dumps(history.summary())
-        elif judged and end.by != "interrupt":
-            raise InputError(
-                f"{model.name} has learned nothing: its validation error was not finite after "
-                f"any of {history.epochs} epochs; give more seconds, or try another model, dataset "
-                "or learning rate"
-            )
         if signals:  # also one that came after the last epoch
             history.stopped_by = "interrupt"
             signals.forget()
-    if history.warning:
-        warnings.warn(history.warning, stacklevel=3)
     return history
 
 
-def choose_optimizer(model: Model, name: str, learning_rate: float | None) -> type[Optimizer]:
+def choose_optimizer(model: Model, options: TrainingOptions) -> type[Optimizer]:
     """Return the class of an optimizer, by the kind and the size of the model if none is named.
 
     Raises
     ------
     InputError
-        If there is no such optimizer, or it cannot train such a model in this way.
+        If there is no such optimizer, it cannot train such a model, or an option has no effect.
     """
+    name = options.optimizer
     one_of("optimizer", name, ("auto", *BY_NAME))
     in_batches = uses_batch_statistics(model)
     if name == "auto":
@@ -304,78 +349,99 @@ def choose_optimizer(model: Model, name: str, learning_rate: float | None) -> ty
         name = "levenberg-marquardt" if is_small else "adam"
         if model.linear_in_parameters or isinstance(model.core, AffineMap):
             name = "linear"
-    kind = BY_NAME[name]
-    able = " or ".join(k.name for k in BY_NAME.values() if k.follows_gradients)
-    if learning_rate is not None and not kind.follows_gradients:
-        raise InputError(f"learning_rate is an option of {able}; {kind.name} has none")
-    if in_batches and not kind.follows_gradients:
+    optimizer = PublishedAdam if options.recipe else BY_NAME[name]
+    able = " or ".join(each.name for each in BY_NAME.values() if each.follows_gradients)
+    if options.learning_rate is not None and not optimizer.follows_gradients:
+        raise InputError(f"learning_rate is an option of {able}; {optimizer.name} has none")
+    if optimizer is LinearSolve and (given := options.changed.keys() & _WITHOUT_EFFECT):
         raise InputError(
-            f"{kind.name} takes residuals window by window, but batch norm computes with the "
+            f"{model.name} is trained by one linear solve, on which {', '.join(sorted(given))} has "
+            "no effect; leave it out, or name an optimizer"
+        )
+    if in_batches and not optimizer.follows_gradients:
+        raise InputError(
+            f"{optimizer.name} takes residuals window by window, but batch norm computes with the "
             f'statistics of a batch; use {able}, or norm = "layer"'
         )
-    return kind
+    return optimizer
 
 
 def compile_residual(
     model: Model,
-    objective: Objective,
-    kind: type[Optimizer],
-    compiled: bool | None,
+    optimizer: type[Optimizer],
+    options: TrainingOptions,
     expected: float,
-) -> tuple[CompiledResidual | None, str]:
+    history: History,
+) -> CompiledResidual | None:
     """Compile the residuals of a model if wanted, or by default if it saves time.
 
-    Training waits for the compiler, and the choice depends on nothing but the arguments, so that
-    training can be repeated to the last bit.
+    Training waits for the compiler, half of the expected seconds at most. Without a limit in
+    seconds the choice depends on nothing but the arguments, so that training can be repeated to
+    the last bit.
 
     Parameters
     ----------
-    model, objective, kind, compiled
-        Model, objective, class of the optimizer, and ``compiled`` of :func:`train`.
+    model, optimizer, options
+        Model, class of the optimizer, and options of the training.
     expected
-        Seconds that training takes in PyTorch.
+        Seconds that training takes in PyTorch, or those that are left.
+    history
+        History to which the result and its seconds are added.
 
     Returns
     -------
     CompiledResidual or None
         Machine code, or None for a training in PyTorch.
-    str
-        Reason for PyTorch, if it was not asked for.
 
     Raises
     ------
     InputError
         If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
     """
-    wanted = wanted_on(model.scale.device.type, compiled)
+    wanted = wanted_on(model.scale.device.type, options.compiled)
     if wanted is False:
-        return None, ""
+        return None
     about = f"the training takes about {expected:.{0 if expected >= _SHORTEST else 1}f} seconds"
-    refusal = "" if kind.compiles else f"{kind.name} runs in PyTorch only"
+    refusal = "" if optimizer.compiles else f"{optimizer.name} runs in PyTorch only"
     if uses_batch_statistics(model):
         refusal = "models with batch norm train in PyTorch only"
     if wanted and refusal:
         raise InputError(f"{refusal}; leave out compiled")
     if refusal or (not wanted and expected < _SHORTEST):
-        return None, refusal or f"{about}, too few to compile it"
+        history.not_compiled = refusal or f"{about}, too few to compile it"
+        return None
 
     def worth(needed: float, cached: bool) -> bool:
-        pays = needed < _COMPILER_SHARE * expected and (cached or needed < time_left())
-        return bool(wanted or pays)
+        return bool(wanted or needed < _COMPILER_SHARE * expected)  # cached or not, to the last bit
 
-    scale, chained = model.coordinates.state_scale, objective.horizon > 1
-    weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
-    weights = torch.cat([weights, weights.new_ones(len(model.ranges))])
+    objective = options.objective
+    scale = model.coordinates.state_scale
+    own = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
+    weights = torch.cat([own, own.new_ones(len(model.ranges))])  # parameters count alike
     traced = WithParameters(model) if model.ranges else model
+    start = time.perf_counter()
+    share = 1.0 if wanted else _COMPILER_SHARE
     try:
-        return CompiledResidual(traced, weights.numpy(), chained=chained, worth=worth), ""
+        with until(start + share * expected if time_left() < math.inf else math.inf):
+            machine = CompiledResidual(
+                traced, weights.numpy(), chained=objective.horizon > 1, worth=worth
+            )
+    except TimeIsUp:
+        if time_left() <= 0:
+            raise
+        history.not_compiled = f"the compiler took more than half of the time: {about}"
     except NotWorthIt as reason:
-        return None, f"{reason}: {about}"
+        history.not_compiled = f"{reason}: {about}"
     except NotCompilable as reason:
         if wanted:
             raise InputError(f"{model.name} cannot be compiled: {reason}") from None
         warnings.warn(f"{model.name} trains in PyTorch, not compiled: {reason}", stacklevel=4)
-        return None, str(reason)
+        history.not_compiled = str(reason)
+    else:
+        history.compiled = True
+        history.compiler_seconds = time.perf_counter() - start
+        return machine
+    return None
 
 
 def _weights(model: Model) -> dict[str, torch.Tensor]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 import warnings
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,17 +21,17 @@ from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
+from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.family import MEMBER, FamilyParameters
 from vpintegrator.nn.attention import attention_change
-from vpintegrator.runtime.deadline import time_left, unhurried
+from vpintegrator.runtime.deadline import unhurried
 from vpintegrator.training.least_squares import trimmed
 from vpintegrator.training.residuals import (
     ErrorScale,
     estimated_error,
     lead_time_errors,
     reciprocal_spread,
-    relative_error_of,
 )
 
 IN_MEMORY = 1 << 26  # bytes of states; of larger groups a part is read
@@ -41,8 +39,12 @@ _RANGE_STATES = 20_000  # by which layers see the range of their variables
 FOLDS = 5  # trajectories from which on some of them are left out, and not the end of each
 FEW = 1_000  # pairs of the training and validation groups, up to which none are held out
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
-_AT_ONCE = 1_000  # windows of the test group between two looks at the time
 _TEST_WINDOWS = 10_000  # by which the root mean square is known to a percent
+
+
+def _like(map: Map) -> torch.Tensor:
+    """Return a tensor of the type and on the device that a map computes with."""
+    return map.scale if isinstance(map, Model) else torch.zeros((), dtype=torch.float64)
 
 
 class KnownPairs(NamedTuple):
@@ -224,9 +226,10 @@ class TrainingData:
             coefficients, step = self.family.coefficients, self.family.step
             model.family = FamilyParameters(self.dataset.varied, coefficients, nominal, step)
 
-    def pairs(self, model: Model, group: str = "train", horizon: int = 1) -> Pairs:
-        """Return windows of a group, on the model's device; some of large groups."""
-        like, shape = model.scale, (model.window, model.prediction_window, horizon)
+    def pairs(self, model: Map, group: str = "train", horizon: int = 1) -> Pairs:
+        """Return windows of a group, on the device of a model; some of large groups."""
+        like = _like(model)
+        shape = (model.window, model.prediction_window, horizon)
         key = group, *shape, like.dtype, like.device
         if key not in self._cache:
             where = f"{self.dataset.path}, {group}"
@@ -234,7 +237,7 @@ class TrainingData:
             self._cache[key] = pairs.to(like)
         return self._cache[key]
 
-    def held_out(self, model: Model) -> Pair:
+    def held_out(self, model: Map) -> Pair:
         """Return pairs of windows by which the best weights are chosen: some, evenly from all.
 
         Few data without a validation group are judged by the training pairs; their models are
@@ -251,9 +254,9 @@ class TrainingData:
                 f"{self.dataset.path} has no validation trajectories, by which the best weights "
                 "are chosen; generate it with some in [trajectories]"
             )
-        return self.pairs(model, group).evenly(_VALIDATION_WINDOWS).to(model.scale)
+        return self.pairs(model, group).evenly(_VALIDATION_WINDOWS).to(_like(model))
 
-    def held_out_error(self, model: Model) -> tuple[float, float]:
+    def held_out_error(self, model: Map) -> tuple[float, float]:
         """Return the relative error on the windows that are held out, and its standard error."""
         pair = self.held_out(model)
         with unhurried():
@@ -283,25 +286,18 @@ class TrainingData:
             change = attention_change(model, windows[:: len(windows) // 100 or 1])
             model.metadata |= {} if change is None else {"attention": change.words}
 
-    def test_error(self, model: Model) -> float:
-        """Return the relative error on test windows; nan without a test group.
+    def test_error(self, model: Map) -> tuple[float, float]:
+        """Return the relative error on the test group, and its standard error.
 
-        It is infinite where the model overflows. If the time is up, the windows so far count, of
-        which there are some always.
+        The estimate is made on all test windows, up to 10,000 drawn at random. Both are nan without
+        a test group; the error is infinite where the map overflows.
         """
         if not self.has("test"):
-            return float("nan")
-        pairs, end = self.pairs(model, "test"), time.perf_counter() + time_left()
-
-        def in_order() -> Iterator[Pair]:
-            for part in pairs.evenly(_TEST_WINDOWS).split(_AT_ONCE):
-                yield part.to(model.scale)
-                if time.perf_counter() > end:
-                    return
-
+            return math.nan, math.nan
+        pairs = self.pairs(model, "test")
+        pair = pairs.sample(_TEST_WINDOWS, torch.Generator().manual_seed(0))
         with unhurried():
-            error = relative_error_of(model, in_order(), self.error_scale)
-        return math.inf if math.isnan(error) else error
+            return estimated_error(model, pair.to(_like(model)), self.error_scale)
 
     def normalise(self, model: Model) -> None:
         """Normalise by mean and standard deviation of the training states.

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from vpintegrator.arguments import of_kind
+from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
-from vpintegrator.training.kinds.kind import Kind
-from vpintegrator.training.kinds.unstructured import LinearMaps, Network, PolynomialRegression
+from vpintegrator.training.kinds.kind import Kind, ModelKind
+from vpintegrator.training.kinds.unstructured import (
+    LinearMaps,
+    Network,
+    PolynomialRegression,
+    WidestNetwork,
+)
+from vpintegrator.training.options import TrainingOptions
 
 KINDS: tuple[Kind, ...] = (
     LinearMaps(),
@@ -22,60 +27,87 @@ KINDS: tuple[Kind, ...] = (
     PolynomialRegression(),
     Couplings(form="symplectic"),
     Couplings(form="volume"),
-    Network(),
+    WidestNetwork(),
 )
-# architectures that a kind of their own trains
-_BY_ARCHITECTURE = dict(zip(("linear", "split", "sgf", "vpgf", "polynomial"), KINDS, strict=False))
 
 
-def kinds_of(
-    name: str = "auto",
-    options: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
-) -> tuple[Kind, ...]:
-    """Return the kinds of maps that the name of an architecture stands for.
+def kinds_of_windows(window: int) -> tuple[Kind, ...]:
+    """Return the kinds of maps that read windows of so many states."""
+    return (
+        Couplings({"window": window}, architecture="vpt"),
+        Network({"window": window}, architecture="transformer"),
+    )
+
+
+def search(
+    name: str,
+    *,
+    reversible: bool | None = None,
+    chart: bool | None = None,
+    training: TrainingOptions | None = None,
+    **arguments: Any,
+) -> ModelKind:
+    """Return the kind of map that searches the sizes of an architecture.
+
+    Couplings and transformers of them grow in functions, degree and depth; generating functions and
+    polynomials in degree, splittings in stages; networks are as wide as the time allows.
 
     Parameters
     ----------
     name
-        Name of an architecture; "auto" for all kinds. With arguments that only couplings and
-        networks have, or another loss or optimizer, these alone are meant.
-    options
+        Name of the architecture.
+    reversible, chart
         Arguments of :func:`vpintegrator.models.build`.
     training
-        Arguments of :func:`vpintegrator.train`.
+        How models that are trained by iterations are trained.
+    arguments
+        Arguments of the architecture that stay as they are.
+
+    Raises
+    ------
+    InputError
+        If there is no such architecture, it has no such argument, nothing is left to search, or an
+        option has no effect.
 
     Examples
     --------
-    >>> from vpintegrator.training import kinds_of
-    >>> kinds_of("sgf", {"degree": 6})[0].options
-    {'degree': 6}
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
+    >>> result = vp.fit(dataset, [vp.training.search("sgf")])
+    >>> [fit.size for fit in result.tried][:2]
+    ['degree 2, 1 coefficients', 'degree 4, 4 coefficients']
     """
     of_kind("name", name, str, "the name of an architecture")
-    own, how = dict(options or {}), dict(training or {})
-    if own.get("functions") == "auto":
-        del own["functions"]
-    if name in _BY_ARCHITECTURE:
-        return (replace(_BY_ARCHITECTURE[name], options=own, training=how),)
-    plain = {"reversible", "chart"} >= own.keys() and {"device", "compiled"} >= how.keys()
-    if name == "auto" and plain:
-        return tuple(replace(kind, options=own, training=how) for kind in KINDS)
-    if _are_searched(name, own, how):
-        return (
-            Couplings(architecture=None if name == "auto" else name, options=own, training=how),
-        )
-    return (Network(architecture=name, options=own, training=how),)
-
-
-def _are_searched(name: str, options: Mapping[str, Any], training: Mapping[str, Any]) -> bool:
-    """Whether functions, degree and depth of the layers are to be found."""
-    missing = set[str]()
-    if name != "auto":
-        missing = {"functions", "degree", "depth"} - arguments_of(ARCHITECTURES.find(name)).keys()
-    of_neurons = {"functions", "width", "activation"} & options.keys()
-    return (
-        not (of_neurons or missing)
-        and options.get("feed_forward", "coupling") == "coupling"
-        and options.get("dtype", "float64") == "float64"
-        and training.get("optimizer", "auto") in ("auto", "levenberg-marquardt")
-    )
+    declared = arguments_of(ARCHITECTURES.find(name))
+    if unknown := [key for key in arguments if key not in declared]:
+        raise InputError(f"{name} has no argument {unknown[0]}; see vp-show {name}")
+    fixed = (arguments, reversible, chart)
+    solved: dict[str, ModelKind] = {
+        "linear": LinearMaps(*fixed),
+        "split": Splittings(*fixed),
+        "sgf": GeneratingFunctions(*fixed, form="symplectic"),
+        "vpgf": GeneratingFunctions(*fixed, form="volume"),
+        "polynomial": PolynomialRegression(*fixed),
+    }
+    if name in solved:
+        if training is not None and training.changed:
+            raise InputError(
+                f"{name} is found by solves, on which {', '.join(training.changed)} has no effect; "
+                "leave it out"
+            )
+        return solved[name]
+    training = training or TrainingOptions()
+    if {"functions", "degree", "depth"} <= declared.keys():
+        if given := {"functions", "width", "activation"} & arguments.keys():
+            raise InputError(
+                f"a search of {name} chooses the functions; leave out {', '.join(sorted(given))}, "
+                "or train the one model without a search"
+            )
+        if training.optimizer not in ("auto", "levenberg-marquardt"):
+            raise InputError(
+                f"a search of {name} trains by levenberg-marquardt, not by {training.optimizer}; "
+                "train the one model without a search"
+            )
+        return Couplings(*fixed, architecture=name, training=training)
+    if "width" not in declared or "width" in arguments:
+        raise InputError(f"{name} has no sizes left to search; train it without a search")
+    return WidestNetwork(*fixed, architecture=name, training=training)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 from vpintegrator.compiled.one_step import fewest_substeps
+from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.known_equations import MOST_SUBSTEPS
 from vpintegrator.nn.exact_flows import Substeps
-from vpintegrator.training.kinds.kind import ROUNDING, Budget, Kind, Trial
-from vpintegrator.training.results import Fit, History
+from vpintegrator.training.kinds.kind import ROUNDING, ModelKind
+from vpintegrator.training.results import Fit
+from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
 
 @dataclass(frozen=True)
-class ClassicalMethods(Kind):
+class ClassicalMethods(ModelKind):
     """Each method with the fewest substeps whose error one step ahead is at most the target.
 
     ``vp.fit(..., prefer="cost")`` tries them beside the kinds that it is given.
@@ -46,29 +48,20 @@ class ClassicalMethods(Kind):
         """Whether it is asked for: always."""
         return True
 
-    def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
-        """Yield each method that applies and reaches the target."""
+    def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Judge each method that applies and reaches the target."""
+        target = train.budget.target or ROUNDING
         for method in self.methods:
-            model = self.built(data, "classical", budget.seed, {"method": method})
-            if isinstance(model, str):  # it does not apply
-                continue
-            data.normalise(model)
-            error, target = partial(_error, model, data), budget.target or ROUNDING
-            substeps = fewest_substeps(error, target, MOST_SUBSTEPS)[0]
-            if substeps is None:
-                continue
-            arguments = {"method": method, "substeps": substeps}
-            model = self.build(data, "classical", budget.seed, arguments)
-            data.normalise(model)
-            yield Trial(model, f"{method}, {substeps} substeps")
-
-    def train(self, trial: Trial, data: TrainingData, budget: Budget) -> Fit:
-        """Judge the method, which has nothing to train."""
-        start = time.perf_counter()
-        error, deviation = data.held_out_error(trial.model)
-        history = History("none", budget.seed, 0, stopped_by="solved")
-        history.add(time.perf_counter() - start, error, error)
-        return self.fit_of(trial, history, error, deviation)
+            with suppress(InputError):  # a method may not apply
+                model = self.build(data, "classical", train.seed, {"method": method})
+                data.normalise(model)
+                substeps = fewest_substeps(partial(_error, model, data), target, MOST_SUBSTEPS)[0]
+                if substeps is None:
+                    continue
+                arguments = {"method": method, "substeps": substeps}
+                model = self.build(data, "classical", train.seed, arguments)
+                data.normalise(model)
+                train.judge(model, f"{method}, {substeps} substeps")
 
 
 def _error(model: Model, data: TrainingData, substeps: int) -> float:

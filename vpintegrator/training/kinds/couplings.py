@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,15 +23,17 @@ from vpintegrator.models import Model, prolong
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.building import suited
 from vpintegrator.models.growth import attention, refine
+from vpintegrator.names import DEFAULT_SECONDS
 from vpintegrator.nn.shears import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.initial_scheme import separable_blocks, start_as_splitting
-from vpintegrator.training.kinds.kind import GOOD, Budget, Kind, Trial, count, forms, least
+from vpintegrator.training.kinds.kind import GOOD, ModelKind, count, forms, least
 from vpintegrator.training.kinds.shooting import shooting_start
+from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.regression import fit_few_pairs
 from vpintegrator.training.results import Fit
-from vpintegrator.training.train import train
+from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
 BETTER = 0.9  # times the least error so far: what a larger model must reach to be kept
@@ -42,11 +44,11 @@ STAGES = ((4, 7), (2, 3))
 
 
 @dataclass(frozen=True)
-class Couplings(Kind):
-    """Stacks of couplings, whose step is explicit.
+class Couplings(ModelKind):
+    """Stacks of couplings, whose step is explicit, from small to large.
 
-    Degree, depth, split, sweep and bases among the options stay as they are. Options that fix the
-    functions leave nothing to search for: then :class:`Network` trains the one model.
+    Degree, depth, split, sweep and bases among the arguments stay as they are. Arguments that fix
+    the functions leave nothing to search for: then :class:`Network` trains the one model.
 
     Attributes
     ----------
@@ -54,6 +56,8 @@ class Couplings(Kind):
         ``symplectic`` or ``volume``; None for the one that suits the system.
     architecture
         Name of the architecture, such as ``vpt``; None for maps of single states of the form.
+    training
+        How the models are trained.
     iterations, seconds
         Iterations of all trainings together, where the budget has none: so many in ``seconds`` or
         more, and fewer in a shorter fit. Parts of the growth take shares of them, and the growth
@@ -71,8 +75,9 @@ class Couplings(Kind):
 
     form: str | None = None
     architecture: str | None = None
+    training: TrainingOptions = field(default_factory=TrainingOptions)
     iterations: int = 4_000
-    seconds: float = 150.0
+    seconds: float = DEFAULT_SECONDS
     iterations_beside: int = 200
     patience: int = 300
     largest: int = 1_100
@@ -86,14 +91,12 @@ class Couplings(Kind):
         """Return the reason why these data have no couplings of the form, or None."""
         if data.dataset.dim < 2:
             return "couplings move components by others, and states have one"
-        if {"functions", "width", "activation"} & self.options.keys():
+        if {"functions", "width", "activation"} & self.arguments.keys():
             return "the functions are given, so that there are no others to compare"
         suitable = forms(data)
-        if self.architecture is not None:
-            return None
         if not suitable:
             return "couplings keep the volume, and the flow changes it"
-        if self.form not in (None, *suitable):
+        if self.architecture is None and self.form not in (None, *suitable):
             return f"the map of these states is {' or '.join(suitable)}, not {self.form}"
         return None
 
@@ -102,33 +105,14 @@ class Couplings(Kind):
         enough = GOOD if data.is_few else self.exact / 10
         return least([fit for fit in fits if fit.explicit]) > GOOD and least(fits) > enough
 
-    def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
-        """Yield models that grow as the errors of those before suggest."""
-        growth = _Growth(self, data, fits, budget)
+    def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Train models that grow as the errors of those before suggest."""
+        growth = _Growth(self, data, train, fits)
         model = growth.build(functions="polynomial", degree=4, depth=2)
-        if isinstance(model, Model) and self._is_for_few(model, data):
-            yield from growth.by_pairs(model)
+        if isinstance(model, Model) and growth.is_for_few(model):
+            growth.by_pairs(model)
         else:
-            yield from growth.by_windows()
-
-    def train(self, trial: Trial, data: TrainingData, budget: Budget) -> Fit:
-        """Train on windows; of few pairs all are fitted, and leave-one-out errors judge."""
-        if not self._is_for_few(trial.model, data):
-            return super().train(trial, data, budget)
-        before, after, parameters, folds = known = data.known_pairs
-        pair = Pair(before[:, None], after[:, None], parameters)
-        left_out = None if known.are_single else folds
-        start = time.perf_counter()
-        result = fit_few_pairs(trial.model, pair, left_out, trial.epochs or 1)
-        fit = self.solved(trial, result, data, budget, start)
-        fit.history.optimizer = "levenberg-marquardt"
-        return fit
-
-    def _is_for_few(self, model: Model, data: TrainingData) -> bool:
-        """Whether the data are few, and the model consists of shears with derivatives."""
-        if not data.is_few or {"optimizer", "loss", "horizon", "noise"} & self.training.keys():
-            return False
-        return model.window == 1 and explicit_shears(model.core) is not None
+            growth.by_windows()
 
 
 class _Growth:
@@ -147,20 +131,24 @@ class _Growth:
     """
 
     def __init__(
-        self, kind: Couplings, data: TrainingData, fits: Sequence[Fit], budget: Budget
+        self, kind: Couplings, data: TrainingData, train: Trainer, fits: Sequence[Fit]
     ) -> None:
-        self.kind, self.data, self.fits, self.budget = kind, data, fits, budget
+        self.kind = kind
+        self.data = data
+        self.trainer = train
         form = kind.form or next(iter(forms(data)), "volume")
-        named = {"functions": "polynomial", **kind.options}
-        name = suited(data.system, named, kind.options.get("chart", data.chart))
+        named = {"functions": "polynomial", **kind.arguments}
+        name = suited(data.system, named, kind.chart_of(data))
         prefix = "sp" if form == "symplectic" else "vp"
         self.name = kind.architecture or (name if name.startswith(prefix) else f"{prefix}ff")
         self.is_beside = least(fits) <= GOOD
-        share = min((budget.seconds or math.inf) / kind.seconds, 1.0)
-        total, self.used = budget.epochs or max(round(share * kind.iterations), 1), 0
+        share = min(train.budget.whole / kind.seconds, 1.0)
+        total = train.budget.epochs or max(round(share * kind.iterations), 1)
         self.total = min(total, kind.iterations_beside) if self.is_beside else total
+        self.used = 0
         self.best: Fit | None = None
-        self.way, self.patience = "", 20
+        self.way = ""
+        self.patience = 20
 
     @property
     def error(self) -> float:
@@ -170,99 +158,144 @@ class _Growth:
     @property
     def is_windowed(self) -> bool:
         """Whether attention is trained, too."""
-        return self.best is not None and self.best.model.window > 1
+        return self.best_model is not None and self.best_model.window > 1
 
     @property
     def is_exact(self) -> bool:
         """Whether nothing is left to be learned."""
-        return self.error <= max(self.kind.exact, self.budget.target or 0.0)
+        return self.error <= max(self.kind.exact, self.trainer.budget.target)
 
     @property
     def is_over(self) -> bool:
         """Whether the error is reached, or the rest of the iterations is for the best model."""
-        return self.error <= (self.budget.target or 0.0) or self.used > 0.6 * self.total
+        return self.error <= self.trainer.budget.target or self.used > 0.6 * self.total
+
+    @property
+    def best_model(self) -> Model | None:
+        """Model of the least error."""
+        model = None if self.best is None else self.best.model
+        assert model is None or isinstance(model, Model)
+        return model
 
     def part(self, share: float) -> int:
         """Return a share of the iterations."""
         return max(round(share * self.total), 1)
 
     def build(self, **arguments: Any) -> Model | str:
-        """Return a model, or why there is none; given options count first."""
-        options = {**arguments, **self.kind.options}
-        return self.kind.built(self.data, self.name, self.budget.seed, options)
+        """Return a model, or why there is none; arguments of the kind count first."""
+        try:
+            return self.kind.build(self.data, self.name, self.trainer.seed, arguments)
+        except InputError as error:
+            return str(error)
+
+    def is_for_few(self, model: Model) -> bool:
+        """Whether the data are few, and the model consists of shears with derivatives."""
+        other = {"optimizer", "loss", "horizon", "noise"} & self.kind.training.changed.keys()
+        if not self.data.is_few or other:
+            return False
+        return model.window == 1 and explicit_shears(model.core) is not None
 
     def fit(
-        self, model: Model, epochs: int, patience: int | None = None, **training: Any
-    ) -> Generator[Trial, None, Fit]:
-        """Yield a trial, and return its fit, which may be the best one."""
-        if epochs <= 40 and model.window == 1:
-            training["compiled"] = False
-        yield Trial(model, describe(model), epochs, patience, training)
-        fit = self.fits[-1]
+        self, model: Model, epochs: int, patience: int | None = None, batch: int | None = None
+    ) -> Fit:
+        """Train a model, and return its fit, which may be the best one."""
+        if self.is_for_few(model):
+            fit = self.fit_few(model, epochs)
+        else:
+            fit = self.fit_windows(model, epochs, patience, batch)
         self.used += fit.history.epochs
-        limit = self.error if self.best and self.best.model is model else BETTER * self.error
+        limit = self.error if self.best_model is model else BETTER * self.error
         if self.best is None or fit.error < limit:
             self.best = fit
         return fit
 
-    def by_pairs(self, model: Model) -> Iterator[Trial]:
-        """Yield larger models as long as leave-one-out errors fall, and the best one twice."""
+    def fit_windows(
+        self, model: Model, epochs: int, patience: int | None, batch: int | None = None
+    ) -> Fit:
+        """Train a model on windows."""
+        options = self.kind.training
+        if batch is not None:
+            options = replace(options, batch=batch)
+        if epochs <= 40 and model.window == 1:
+            options = replace(options, compiled=False)
+        return self.trainer(
+            model, describe(model), epochs=epochs, patience=patience, options=options
+        )
+
+    def fit_few(self, model: Model, epochs: int) -> Fit:
+        """Fit a model to all of few pairs; leave-one-out errors judge it."""
+        before, after, parameters, folds = self.data.known_pairs
+        pair = Pair(before[:, None], after[:, None], parameters)
+        left_out = None if self.data.known_pairs.are_single else folds
+        start = time.perf_counter()
+        result = fit_few_pairs(model, pair, left_out, epochs)
+        return self.trainer.solved(model, describe(model), result, start, "levenberg-marquardt")
+
+    def by_pairs(self, model: Model) -> None:
+        """Train larger models as long as leave-one-out errors fall, and the best one twice."""
         self.data.normalise(model)
-        best = yield from self.fit(model, 40)
+        best = model
+        self.fit(model, 40)
         numbers = self.data.known_pairs.before.numel()
         while not self.is_exact:
-            larger = self.larger(best.model)
+            larger = self.larger(best)
             for way in ("degree", "sampled anew"):
                 if way in larger and count(larger[way]) <= numbers // 2:
-                    yield from self.fit(larger[way], 40)
-            if self.best is None or self.best is best:
+                    self.fit(larger[way], 40)
+            if self.best_model is None or self.best_model is best:
                 break
-            best = self.best
-        yield from self.fit(best.model, 150)
+            best = self.best_model
+        self.fit(best, 150)
 
-    def by_windows(self) -> Iterator[Trial]:
-        """Yield first models, larger ones, neurons, and the best one once more."""
+    def by_windows(self) -> None:
+        """Train first models, larger ones, neurons, and the best one once more."""
         for functions in ("polynomial", "system"):
-            yield from self.begin(functions)
+            self.begin(functions)
         if self.error > FAR:
-            yield from self.begin_by_segments()
+            self.begin_by_segments()
         patience = (20,) if self.is_windowed else (20, 100)
         for self.patience in patience:
-            while (yield from self.grow()):
+            while self.grow():
                 pass
-        if self.error > 3e-6 and "degree" not in self.kind.options:
-            yield from self.neurons()
+        if self.error > 3e-6 and "degree" not in self.kind.arguments:
+            self.neurons()
         left = self.total - self.used
-        if self.best is not None and left > 0 and not (self.is_beside or self.is_exact):
-            best = self.best.model
-            yield Trial(best, describe(best), left, self.kind.patience)
+        best = self.best_model
+        if best is not None and left > 0 and not (self.is_beside or self.is_exact):
+            options = self.kind.training
+            patience_at_end = self.kind.patience
+            self.trainer(
+                best, describe(best), epochs=left, patience=patience_at_end, options=options
+            )
 
-    def train(self, model: Model, share: float) -> Generator[Trial, None, float]:
+    def train(self, model: Model, share: float) -> float:
         """Train one size as long as it gets better quickly, and return its error."""
-        error, training = math.inf, dict[str, Any]()
+        error = math.inf
+        batch: int | None = None
         while True:
-            fit = yield from self.fit(model, self.part(share), self.patience, **training)
-            before, error = error, fit.error
+            fit = self.fit(model, self.part(share), self.patience, batch)
+            before = error
+            error = fit.error
             if fit.stopped_by != "epochs" or not error < before / 3 or self.is_over:
                 return error
-            training = {"batch": fit.history.windows} if fit.history.windows else {}
+            batch = fit.history.windows or None
 
-    def begin(self, functions: str) -> Iterator[Trial]:
-        """Yield what there is to begin with: a few layers, and a splitting method."""
+    def begin(self, functions: str) -> None:
+        """Train models to begin with: a few layers, and a splitting method."""
         model = None if self.is_exact else self.polynomials((4, 3, 2, 1), 2, functions)
         if model is not None:
-            yield from self.train(model, 0.08)
+            self.train(model, 0.08)
         # windows that attention mixes are not near the flow as a splitting is
         is_far = self.is_windowed and self.error <= FAR
         model = None if self.is_exact or is_far else self.splitting(functions)
         if model is not None:
-            yield from self.train(model, 0.08)
+            self.train(model, 0.08)
 
     def polynomials(
         self, degrees: Sequence[int], depth: int, functions: str = "polynomial"
     ) -> Model | None:
         """Return normalised polynomials of the given degree, or of the first one that is cheap."""
-        degree = self.kind.options.get("degree")
+        degree = self.kind.arguments.get("degree")
         for each in degrees if degree is None else (degree,):
             model = self.build(functions=functions, degree=each, depth=depth)
             if isinstance(model, str) and degree is not None and functions == "polynomial":
@@ -278,11 +311,11 @@ class _Growth:
 
         None where nothing comes near the field, or all is large.
         """
-        if self.kind.training.get("initial_scheme") == "none":
+        if self.kind.training.initial_scheme == "none":
             return None
         best: Model | None = None
         error = residual = math.inf
-        degree = self.kind.options.get("degree")
+        degree = self.kind.arguments.get("degree")
         for structure in self.structures():
             residual, stalled = math.inf, 0
             for each in DEGREES if degree is None else (degree,):
@@ -344,7 +377,7 @@ class _Growth:
         if isinstance(model, str):
             return
         known = arguments_of(type(model))
-        if {"split", "sweep", "bases"} & self.kind.options.keys() or "sweep" not in known:
+        if {"split", "sweep", "bases"} & self.kind.arguments.keys() or "sweep" not in known:
             yield {}
             return
         group = symmetry_group(model.reversing_symmetries, model.dim + model.parameter_count)
@@ -361,33 +394,43 @@ class _Growth:
         for bases in (1, 2, 3):
             yield {"split": "coordinates", "sweep": "symmetric", "bases": bases}
 
-    def begin_by_segments(self) -> Iterator[Trial]:
-        """Yield layers that have learned segments of a step one by one."""
+    def begin_by_segments(self) -> None:
+        """Train layers that have learned segments of a step one by one."""
+        options = replace(
+            self.kind.training, initial_scheme="none", normalise=False, compiled=False
+        )
 
         def learn(part: Model, data: TrainingData) -> None:
-            limits = {"epochs": self.part(0.03), "patience": 20, "target": FAR}
-            off = dict.fromkeys(("normalise", "compiled", "progress", "judged"), False)
-            options = {"initial_scheme": "none", "seed": self.budget.seed, **off}
-            arguments: dict[str, Any] = {**limits, **self.kind.training, **options}
-            self.used += train(part, data, **arguments).epochs
-            check_time()
+            fit = self.trainer.segment(
+                part,
+                data,
+                f"segment of a step, {count(part)} parameters",
+                epochs=self.part(0.03),
+                patience=20,
+                target=FAR,
+                options=options,
+            )
+            self.used += fit.history.epochs
 
         model = shooting_start(partial(self.polynomials, (8, 6, 5, 4, 3)), self.data, learn)
         if model is not None:
-            yield from self.train(model, 0.16)
+            self.train(model, 0.16)
 
-    def grow(self) -> Generator[Trial, None, bool]:
+    def grow(self) -> bool:
         """Train larger models; return whether one does better."""
-        if self.best is None or self.is_exact or self.is_over:
+        best = self.best_model
+        if best is None or self.is_exact or self.is_over:
             return False
-        size, error = count(self.best.model), self.error
-        larger = self.larger(self.best.model)
+        size = count(best)
+        error = self.error
+        larger = self.larger(best)
         small = {way: model for way, model in larger.items() if count(model) <= 400}
         if self.is_windowed:  # the compiler takes longer than a short trial: ways take turns
-            small, larger = {}, dict(sorted(larger.items(), reverse=self.way == "degree"))
+            small = {}
+            larger = dict(sorted(larger.items(), reverse=self.way == "degree"))
         promises: dict[str, float] = {}
         for way, model in small.items():
-            fit = yield from self.fit(model, 40)
+            fit = self.fit(model, 40)
             # orders of magnitude won for orders of magnitude more parameters
             won = math.log(error / min(max(fit.error, 1e-300), 1e300))
             promises[way] = won / math.log(count(model) / size)
@@ -399,9 +442,9 @@ class _Growth:
         elif larger and not small:  # as it grew before, if it can
             promising = [self.way if self.way in larger else [*larger][-1]]
         for way in promising:
-            if self.error <= (self.budget.target or 0.0):
+            if self.error <= self.trainer.budget.target:
                 break
-            if (yield from self.train(larger[way], 0.08)) < error / 1.5:
+            if self.train(larger[way], 0.08) < error / 1.5:
                 self.way = way
                 return True
             if self.is_over:
@@ -410,7 +453,8 @@ class _Growth:
 
     def larger(self, model: Model) -> dict[str, Model]:
         """Return larger models by their ways; sizes among the options are fixed."""
-        degree, depth = model.arguments["degree"], model.arguments["depth"]
+        degree = model.arguments["degree"]
+        depth = model.arguments["depth"]
         ways = {
             "identity": partial(prolong, depth=depth + 1),
             "sampled anew": partial(refine, depth=depth + max(1, depth // 2)),
@@ -423,7 +467,7 @@ class _Growth:
             ways = {"degree": ways["degree"]}
         larger: dict[str, Model] = {}
         for way, enlarge in ways.items():
-            if enlarge.keywords.keys() & self.kind.options.keys():
+            if enlarge.keywords.keys() & self.kind.arguments.keys():
                 continue
             with suppress(InputError):  # too many terms
                 new = enlarge(model)
@@ -431,17 +475,18 @@ class _Growth:
                     larger[way] = new
         return larger
 
-    def neurons(self) -> Iterator[Trial]:
-        """Yield neurons, which get better for longer than polynomials do."""
-        least, model = self.error, self.build(functions="neurons", depth=3)
+    def neurons(self) -> None:
+        """Train neurons, which get better for longer than polynomials do."""
+        least_error = self.error
+        model = self.build(functions="neurons", depth=3)
         if isinstance(model, str) and self.best is None:
             raise InputError(model)
         if isinstance(model, str) or self.used >= self.total:
             return
-        error = yield from self.train(model, 0.1)
+        error = self.train(model, 0.1)
         left = 1 - self.used / self.total
-        if least < error < 4 * least and left > 0:
-            yield from self.train(model, left / 2)
+        if least_error < error < 4 * least_error and left > 0:
+            self.train(model, left / 2)
 
 
 def _couplings(model: Model) -> int:

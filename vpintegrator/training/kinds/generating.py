@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -14,17 +14,16 @@ from vpintegrator.models import Model
 from vpintegrator.nn.exact_flows import LearnedSplitting
 from vpintegrator.training.kinds.kind import (
     ROUNDING,
-    Budget,
-    Kind,
+    ModelKind,
     Sizes,
-    SolvedKind,
-    Trial,
     count,
     forms,
     least,
     least_explicit,
 )
+from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.results import Fit
+from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
 ARCHITECTURES = {"symplectic": "sgf", "volume": "vpgf"}
@@ -53,7 +52,7 @@ WITH_COMMUTATORS = tuple(Scheme(k) for k in (3, 5, 8, 12, 20, 32))
 
 
 @dataclass(frozen=True)
-class Splittings(Kind):
+class Splittings(ModelKind):
     """Splittings of more and more stages.
 
     They begin as a classical method and are trained by Levenberg-Marquardt, so none errs more than
@@ -82,36 +81,40 @@ class Splittings(Kind):
             return "no equations of one step and one set of parameters are known"
         if not forms(data):
             return "the flow changes volumes"
-        model = self.built(data, "split", 0, {"stages": 1, **self.options})
-        return super().admits(data) or (model if isinstance(model, str) else None)
+        return super().admits(data) or self.refusal(data, "split", {"stages": 1})
 
-    def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
-        """Yield splittings as long as one of the last two halved the error."""
-        sizes, needed = Sizes(), 0.0
-        core: Any = self.build(data, "split", 0, {"stages": 1, **self.options}).core
+    def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Train splittings as long as one of the last two halved the error."""
+        sizes = Sizes()
+        needed = 0.0
+        target = train.budget.target
+        core: Any = self.build(data, "split", 0, {"stages": 1}).core
         has_commutators = bool(core.commutators.numel())
-        schemes = SCHEMES if budget.target is None else (*COARSE, *SCHEMES)
+        schemes = (*COARSE, *SCHEMES) if target else SCHEMES
         schemes = WITH_COMMUTATORS if has_commutators else schemes
-        if (stages := self.options.get("stages")) is not None:
+        stages = self.arguments.get("stages")
+        if stages is not None:
             named = [each for each in (*schemes, *COARSE) if each.stages == stages]
             schemes = (*named[:1],) or (Scheme(stages),)
         for scheme in schemes:
             if scheme.stages < needed and scheme is not schemes[-1]:
                 continue
-            model = self.build(data, "split", budget.seed, {"stages": scheme.stages})
+            model = self.build(data, "split", train.seed, {"stages": scheme.stages})
             assert isinstance(model.core, LearnedSplitting)
             model.core.begin_as(scheme.factors)
             size = f"{scheme.stages} stages begun as {scheme.method}, {count(model)} coefficients"
-            training = {"initial_scheme": "none"}
-            yield Trial(model, size, self.iterations, self.patience, training)
-            if sizes.end(fits[-1].error, 2, budget.target):
+            options = TrainingOptions(initial_scheme="none")
+            fit = train(
+                model, size, epochs=self.iterations, patience=self.patience, options=options
+            )
+            if sizes.end(fit.error, 2, target):
                 return
-            if not has_commutators and budget.target is None:
-                needed = scheme.stages * (fits[-1].error / self.rounding) ** (1 / self.order)
+            if not has_commutators and not target:
+                needed = scheme.stages * (fit.error / self.rounding) ** (1 / self.order)
 
 
 @dataclass(frozen=True)
-class GeneratingFunctions(SolvedKind):
+class GeneratingFunctions(ModelKind):
     """Generating functions of polynomials, and of what is known of the equations.
 
     Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried where polynomials
@@ -153,19 +156,19 @@ class GeneratingFunctions(SolvedKind):
         """Whether the map keeps the form, and no explicit one is at rounding."""
         return self.form in forms(data) and super().is_needed(data, fits)
 
-    def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
-        """Yield polynomials by degree, then exact terms, and maps in a row."""
-        if "functions" in self.options:
-            yield from self._degrees(data, fits, budget, {}, self.coefficients)
+    def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Solve for polynomials by degree, then beside exact terms, and for maps in a row."""
+        if "functions" in self.arguments:
+            self._degrees(data, train, fits, {}, self.coefficients)
             return
         exact = False
         with suppress(InputError):
-            exact = bool(self._model(data, 2, budget, HAMILTONIAN))
+            exact = bool(self._model(data, 2, train.seed, HAMILTONIAN))
         most = self.first_coefficients if exact else self.coefficients
-        yield from self._degrees(data, fits, budget, {}, most)
+        self._degrees(data, train, fits, {}, most)
         if exact:
             for maps in (1, 2, 3, 4, 6):
-                if least(fits) <= (budget.target or ROUNDING):
+                if least(fits) <= (train.budget.target or ROUNDING):
                     return
                 # the order of exact terms is six: six maps err by the sixth power of six less
                 if maps > 1 and fits[-1].error / 6**6 > least_explicit(fits):
@@ -174,29 +177,29 @@ class GeneratingFunctions(SolvedKind):
                 # the cost
                 row = HAMILTONIAN | ({"repeats": maps} if maps > 1 else {})
                 degree = {"degree": 2} if maps > 1 else {}
-                yield from self._degrees(data, fits, budget, row | degree, self.coefficients)
+                self._degrees(data, train, fits, row | degree, self.coefficients)
 
     def _degrees(
         self,
         data: TrainingData,
+        train: Trainer,
         fits: Sequence[Fit],
-        budget: Budget,
         functions: Mapping[str, Any],
         most: int,
-    ) -> Iterator[Trial]:
-        """Yield models of higher and higher degree while the error falls by a factor of two."""
+    ) -> None:
+        """Solve for models of higher and higher degree while the error falls by a factor of two."""
         sizes = Sizes()
         far: bool | None = None  # whether a linear map is fitted first, once that is known
         before: Model | None = None
-        given = functions.get("degree", self.options.get("degree"))
+        given = functions.get("degree", self.arguments.get("degree"))
         # where blocks of time are left out, a degree too many costs more than it does elsewhere
         blocks = data.is_few and len(set(data.known_pairs.folds)) <= FOLDS
         degrees = range(2, self.highest + 1, 1 if blocks else 2)  # symmetries often leave even ones
         for degree in degrees if given is None else [given]:
             try:
-                model = self._model(data, degree, budget, functions)
+                model = self._model(data, degree, train.seed, functions)
             except InputError:  # too many terms, or none that the symmetries allow
-                if "degree" in self.options:
+                if "degree" in self.arguments:
                     raise
                 if before is None:
                     continue
@@ -206,36 +209,37 @@ class GeneratingFunctions(SolvedKind):
             if before is not None and (count(model) > most or scarce):
                 return
             row = f"{functions['repeats']} maps in a row, " if "repeats" in functions else ""
-            exact = {**self.options, **functions}.get("functions") == "hamiltonian"
+            exact = {**functions, **self.arguments}.get("functions") == "hamiltonian"
             size = f"{row}{'exact terms, ' * exact}degree {degree}, {count(model)} coefficients"
-            yield Trial(model, size, training={"far": bool(far)})
-            last = fits[-1]
-            if far is None and (degree >= self.compared or "degree" in self.options):
-                other, far = self._model(data, degree, budget, functions), False
+            fit = train.solve(model, size, far=bool(far))
+            if far is None and (degree >= self.compared or "degree" in self.arguments):
+                far = False
+                other = self._model(data, degree, train.seed, functions)
                 # a linear map in front would not be the identity at vanishing parameters
                 if not other.vanishing:
-                    yield Trial(other, f"linear map, then {size}", training={"far": True})
-                    far = fits[-1].error < last.error / 2
-                    last = fits[-1] if far else last
-            before = last.model
-            ratio = min(last.error / sizes.error, 1.0)  # 0 at the first degree
+                    behind = train.solve(other, f"linear map, then {size}", far=True)
+                    far = behind.error < fit.error / 2
+                    fit = behind if far else fit
+            before = model
+            ratio = min(fit.error / sizes.error, 1.0)  # 0 at the first degree
             # terms are as many as the degree to the power of the number of components
             further = degree * ((most / count(model)) ** (1 / data.dataset.dim) - 1)
-            if degree > 4 and last.error * ratio ** max(further / 2, 0.0) > least_explicit(fits):
+            if degree > 4 and fit.error * ratio ** max(further / 2, 0.0) > least_explicit(fits):
                 return  # an explicit map stays better
             # a product of even polynomials gains at every second degree; small solves are cheap
             patience = 1 if functions or count(model) > 200 else 5
             rounding = ROUNDING if data.is_few else ROUNDING / 10
-            if sizes.end(last.error, patience, budget.target, rounding):
+            if sizes.end(fit.error, patience, train.budget.target, rounding):
                 return
 
     def _model(
-        self, data: TrainingData, degree: int, budget: Budget, functions: Mapping[str, Any]
+        self, data: TrainingData, degree: int, seed: int, functions: Mapping[str, Any]
     ) -> Model:
         arguments = {**functions, "degree": degree}
+        reversible = None
         if self.form == "volume" and not self._knows_half_steps(data):
-            arguments["reversible"] = self.options.get("reversible", False)
-        return self.build(data, ARCHITECTURES[self.form], budget.seed, arguments)
+            reversible = False
+        return self.build(data, ARCHITECTURES[self.form], seed, arguments, reversible)
 
     def _knows_half_steps(self, data: TrainingData) -> bool:
         """Whether states half-way are known, to which a reversible model is fitted."""
@@ -248,9 +252,10 @@ class GeneratingFunctions(SolvedKind):
     def _largest(self, data: TrainingData) -> int:
         """Return the most components: few if no Hamiltonian is known, or if it can be split."""
         system = data.system
-        if system.chart is not None and self.options.get("chart", data.chart) is not False:
+        if system.chart is not None and self.chart_of(data) is not False:
             system = system.chart.system
         if not (system.is_canonical and system.hamiltonian_formula):
             return self.components
-        splits = Splittings(self.options).admits(data) is None
+        fixed = (self.arguments, self.reversible, self.chart, self.dtype)
+        splits = Splittings(*fixed).admits(data) is None
         return self.components if splits else self.exact_components

@@ -17,6 +17,7 @@ import torch
 
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
+from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.growth import attention, layers, with_parts
 from vpintegrator.nn import Composition, Reversible
@@ -161,5 +162,5 @@ class _SegmentData(TrainingData):
             for group, own in parts.items()
         }
 
-    def pairs(self, model: Model, group: str = "train", horizon: int = 1) -> Pairs:
+    def pairs(self, model: Map, group: str = "train", horizon: int = 1) -> Pairs:
         return self._own[group]
