@@ -17,7 +17,7 @@ OPTIONS = {
     "vp-gen": 18,
     "vp-import": 13,
     "vp-show": 5,
-    "vp-train": 24,
+    "vp-train": 27,
     "vp-rollout": 20,
     "vp-plot": 9,
     "vp-export": 6,

@@ -47,7 +47,7 @@ def test_every_model_trains(done, name):
 def test_files_are_named_after_the_dataset(run, done, tmp_path, body):
     """Only the file that will be written is looked for."""
     (tmp_path / "body-vpff.safetensors").write_text("precious")
-    assert "written to body.safetensors" in done(main, body, *SMALL[2:], "--epochs", "1")
+    assert "written to body.safetensors" in done(main, body, "--epochs", "1")
     refusal = run(main, body, *SMALL, "--epochs", "1")
     assert refused(refusal, "body-vpff.safetensors exists already")
     assert (tmp_path / "body-vpff.safetensors").read_text() == "precious"
@@ -85,8 +85,8 @@ def test_the_published_recipe_is_that_of_python(done, body):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--window", "2", "--set", "prediction_window=1", "--depth", "1"], {"depth": 1}),
-        (["--window", "2", "--set", "time_mixing=true"], {"time_mixing": True}),
+        (["--model", "vpt", "--window", "2", "--depth", "1"], {"window": 2, "depth": 1}),
+        (["--model", "vpt", "--set", "time_mixing=true"], {"time_mixing": True}),
         (["--model", "vpt", "--heads", "1", "--depth", "1"], {"heads": 1}),
         (["--model", "transformer", "--set", "stiefel=false"], {"stiefel": False}),
         (["--model", "transformer", "--set", "attention_scale=none"], {}),
@@ -103,14 +103,39 @@ def test_arguments_reach_the_model(done, body, options, expected):
 
 def test_networks_without_structure_are_as_wide_as_the_budget_allows(done, body):
     def width(*options):
-        options = ["--model", "resnet", *options, "-o", "a.safetensors", "-v", "--overwrite"]
+        options = [
+            "--model",
+            "resnet",
+            "--search",
+            *options,
+            "-o",
+            "a.safetensors",
+            "-v",
+            "--overwrite",
+        ]
         output = done(main, body, *options)
         return load("a.safetensors").arguments["width"], output
 
     short, output = width("--seconds", "5", "--epochs", "1")
     assert f"width {short} was chosen: 5 s suffice" in " ".join(output.split())
-    assert short < width("--epochs", "1")[0]
-    assert width("--width", "6", "--epochs", "2")[0] == 6
+    assert short < width("--seconds", "150", "--epochs", "1")[0]
+
+
+@pytest.mark.parametrize("name", sorted({*ARCHITECTURES} - {"classical"}))
+def test_an_option_at_its_default_changes_nothing(done, name):
+    """What is trained depends on values, not on what is typed."""
+    data = generate("henon-heiles", "data.h5", count=60, steps=6).path
+    options = ("--model", name, "--epochs", "2", "-o")
+    done(main, data, *options, "plain.safetensors")
+    plain = load("plain.safetensors")
+    declared = arguments_of(ARCHITECTURES[name])
+    flags = [key for key in ("window", "depth", "width", "heads", "activation") if key in declared]
+    flags = [key for key in flags if declared[key].default is not None]
+    for key in flags:
+        typed = ("--" + key, declared[key].default)
+        done(main, data, *typed, *options, "typed.safetensors", "--overwrite")
+        other = load("typed.safetensors").state_dict()
+        assert all(torch.equal(other[k], own) for k, own in plain.state_dict().items())
 
 
 def interrupted_at(monkeypatch, epoch):

@@ -43,8 +43,8 @@ def test_layers_keep_their_modes(mode, frozen, swing):
     model = vp.wrap(net, dim=2, step=swing.step)
     for use in (
         lambda: vp.wrap(net, dim=2),
-        lambda: vp.train(net, swing, epochs=1, judged=False),
-        lambda: vp.train(model, swing, epochs=1, judged=False),
+        lambda: vp.train(net, swing, epochs=1),
+        lambda: vp.train(model, swing, epochs=1),
         lambda: vp.train(net, swing, epochs=1, target=-1.0),  # refused
         lambda: vp.rollout(net, windows[:, 0], 2),
         lambda: relative_error(model, windows[:, :1], windows[:, 1:]),
@@ -61,7 +61,7 @@ def test_training_in_any_mode_of_autograd(context, optimizer, swing):
     def trained():
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 2)).double()
-        history = vp.train(net, swing, epochs=2, optimizer=optimizer, judged=False)
+        history = vp.train(net, swing, epochs=2, optimizer=optimizer)
         return history.best_validation_error, vp.rollout(net, swing.states("test")[:, 0], 3)
 
     error, states = trained()
@@ -75,13 +75,13 @@ def test_shared_parameters_made_under_inference_mode_stay_shared(swing):
     with torch.inference_mode():
         net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)).double()
         net[2].weight = net[0].weight
-        vp.train(net, swing, epochs=1, judged=False)
+        vp.train(net, swing, epochs=1)
     assert net[2].weight is net[0].weight and not net[0].weight.is_inference()
     assert len([*net.parameters()]) == 3
 
 
 def test_a_fit_under_inference_mode(swing):
-    kinds = vp.training.kinds_of("sgf")
+    kinds = [vp.training.search("sgf")]
     with torch.inference_mode():
         result = vp.fit(swing, kinds, seconds=30, epochs=5, target=1e-4)
     assert result.error < 1e-4

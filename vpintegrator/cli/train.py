@@ -104,7 +104,12 @@ def main(
             [*options, *training, *(["set"] if set else []), *["search"] * search]
         )
     arguments = read_arguments(model, options, set)
-    if (start or recipe) and (wrong := [*arguments, *(["model"] if start and model else [])]):
+    wrong = [
+        *arguments,
+        *["search"] * search,
+        *["model"] * (start is not None and model is not None),
+    ]
+    if (start or recipe) and wrong:
         raise InputError(f"the model has its own sizes; leave out {', '.join(wrong)}")
     data = vp.open_dataset(dataset)
     name = f"{dataset.stem}-{model}" if model else dataset.stem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
@@ -18,8 +18,13 @@ from vpintegrator.training.results import Fit, History, Show
 from vpintegrator.training.train import optimise
 from vpintegrator.training.training_data import TrainingData
 
-if TYPE_CHECKING:
-    from vpintegrator.training.kinds.kind import Kind
+
+class Traits(Protocol):
+    """Traits of a kind of maps that its fits have, see :class:`vpintegrator.training.Kind`."""
+
+    name: ClassVar[str]
+    explicit: ClassVar[bool]
+    structured: ClassVar[bool]
 
 
 class Trainer:
@@ -61,7 +66,7 @@ class Trainer:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: Traits,
         data: TrainingData,
         budget: Budget,
         fits: list[Fit] | None = None,
