@@ -140,7 +140,7 @@ def test_others_are_trained(name, swing):
             vp.train(model, swing, epochs=1)
         return
     before = vp.training.relative_error(model, *pairs(swing, model.window))
-    history = vp.train(model, swing, epochs=6, judged=False)
+    history = vp.train(model, swing, epochs=6)
     assert history.best_validation_error < 0.9 * before
 
 

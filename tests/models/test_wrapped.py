@@ -137,7 +137,7 @@ def test_a_python_if_on_states_is_differentiated(net, swing):
     assert vp.rollout(model, STATES, 3).shape == (6, 4, 2)
     expected = vp.wrap(net, dim=2).derivative(STATES[:, None])
     np.testing.assert_allclose(model.derivative(STATES[:, None]), expected, atol=1e-12)
-    assert vp.train(model, swing, epochs=2, judged=False).epochs == 2
+    assert vp.train(model, swing, epochs=2).epochs == 2
     with pytest.raises(InputError, match="Identity has no parameters to train"):
         vp.train(nn.Identity(), swing)
 
