@@ -123,7 +123,9 @@ REVERSIBLE = {
     for which, symmetries in SYMMETRIES.items()
 }
 DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
+DEFAULTS["lagrangian"] = ("lagrangian", {"degree": 2})  # a function of twice the components
 CASES = DEFAULTS | VOLUME | SIZED | SYMPLECTIC | FAMILIES | TRANSFORMERS
+CASES["discrete Lagrangian"] = ("lagrangian", {"dim": 2, "periodic": [(1, 6.0)]})
 CASES["explicit time"] = ("spff", POLYNOMIAL | {"dim": 5, "explicit_time": True})
 
 

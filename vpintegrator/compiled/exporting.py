@@ -233,6 +233,7 @@ def described(model: Model) -> list[str]:
     found["parameters"] = _listed(f"{key} = {json.dumps(v)}" for key, v in parameters.items())
     kept = {
         "the symplectic form": structure.is_symplectic,
+        "the form of its discrete Lagrangian": structure.form == "lagrangian",
         f"the volume of {'windows' if model.window > 1 else 'phase space'}": structure.keeps_volume,
         "the volume of its chart": model.measure_preserving and not structure.keeps_volume,
         "reversing symmetries": bool(structure.reversing_symmetries),

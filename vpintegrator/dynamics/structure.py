@@ -28,7 +28,8 @@ class Structure:
     ----------
     form
         ``"symplectic"``: the form :math:`dq \wedge dp` of ``pairs``; ``"volume"``: the volume of
-        phase space; ``"none"``.
+        phase space; ``"lagrangian"``: the form :math:`-D_1 D_2 L\, dq \wedge dr` of windows of two
+        positions that a discrete Lagrangian L defines; ``"none"``.
     space
         Space in which the map that is iterated keeps it: ``"states"``, or ``"windows"`` with the
         form summed over the states of a window, and the volume of the space of windows.
@@ -51,7 +52,7 @@ class Structure:
     True
     """
 
-    form: Literal["symplectic", "volume", "none"] = "none"
+    form: Literal["symplectic", "volume", "lagrangian", "none"] = "none"
     space: Literal["states", "windows"] = "states"
     reversing_symmetries: tuple[Matrix, ...] = ()
     symmetries: tuple[Matrix, ...] = ()
@@ -59,7 +60,7 @@ class Structure:
     pairs: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        one_of("form", self.form, FORMS)
+        one_of("form", self.form, (*FORMS, "lagrangian"))
         one_of("space", self.space, SPACES)
 
     @classmethod
@@ -90,13 +91,13 @@ class Structure:
     @property
     def keeps_volume(self) -> bool:
         """Whether volume is kept, which the canonical form implies."""
-        return self.form != "none"
+        return self.form in ("symplectic", "volume")
 
     @property
     def words(self) -> tuple[str, ...]:
         """The properties of a map, each in words: ``("symplectic", "reversible")``."""
         words = {
-            self._form_words: self.keeps_volume,
+            self._form_words: self.form != "none",
             "reversible": self.reversing_symmetries,
             "equivariant": self.symmetries,
         }
@@ -105,7 +106,7 @@ class Structure:
     @property
     def _form_words(self) -> str:
         if not self.keeps_volume:
-            return ""
+            return "variational" if self.form == "lagrangian" else ""
         word = "symplectic" if self.is_symplectic else "volume-preserving"
         return f"{word} on windows" if self.space == "windows" else word
 
@@ -242,6 +243,41 @@ def form_defect(
                 products = change[np.triu_indices(len(change), 1)]
                 defects.append(np.abs(products).max() if whole else np.sqrt((products**2).mean()))
     return largest(np.array(defects))
+
+
+def own_form_defect(map: Any, windows: np.ndarray) -> float | None:
+    r"""Return the largest change of the form of a map of two positions, 0 for a variational map.
+
+    .. math:: \max \frac{\| D^T \Omega(\Phi(Z)) D - \Omega(Z) \|_\infty}{\| \Omega(Z) \|_\infty}
+
+    with the derivative D of the map at windows Z (n, 2, dim), and the form :math:`\Omega` that the
+    discrete Lagrangian of the map defines. Components are in units of their scales.
+
+    Parameters
+    ----------
+    map
+        Map with a method ``own_form``, such as the model ``lagrangian``.
+    windows
+        Windows at which the form is measured.
+
+    Returns
+    -------
+    float or None
+        None if there is no finite window.
+
+    Examples
+    --------
+    >>> from vpintegrator.dynamics.structure import own_form_defect
+    >>> free = vp.models.DiscreteLagrangianMap(dim=2, degree=2)
+    >>> own_form_defect(free, np.random.default_rng(0).normal(size=(3, 2, 2))) < 1e-14
+    True
+    """
+    windows = finite_windows(map, windows)
+    units = np.tile(component_scales(windows, map.structure), 2)
+    forms = [map.own_form(each) * units[:, None] * units for each in (windows, map.map(windows))]
+    D = map.derivative(windows) * units / units[:, None]  # (n, 2 dim, 2 dim)
+    change = D.swapaxes(-1, -2) @ forms[1] @ D - forms[0]
+    return largest(change / np.abs(forms[0]).max((1, 2), keepdims=True))
 
 
 def log_determinant(

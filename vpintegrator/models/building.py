@@ -169,10 +169,12 @@ def build(
         architecture, choices = ARCHITECTURES[name], [f"{name} was chosen: {why}"]
     known = arguments_of(architecture)
     if "window" not in known:
-        if (window := arguments.pop("window", 1)) not in (None, 1):
+        steps = architecture.fixed_window
+        if (window := arguments.pop("window", steps)) not in (None, steps):
+            words = "one step" if steps == 1 else f"windows of {steps} states"
             raise InputError(
-                f"a map of one step: window must be 1, not {window}; take a model of windows, such "
-                "as vpt or spt"
+                f"a map of {words}: window must be {steps}, not {window}; take a model of windows, "
+                "such as vpt or spt"
             )
         arguments.pop("prediction_window", None)
     elif system.is_measured:

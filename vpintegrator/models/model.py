@@ -128,6 +128,7 @@ class Model(Stored, Map):
     core: Any
     linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
     canonical: ClassVar[bool] = False  # built for states (q, p)
+    fixed_window: ClassVar[int] = 1  # states read by a class without the argument ``window``
     kind: str = "learned"
     description: str = ""
 

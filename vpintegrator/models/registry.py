@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vpintegrator.errors import InputError, nearest
 
 if TYPE_CHECKING:  # the names of these files, as vpintegrator.models has them
+    from vpintegrator.models.discrete_lagrangian import *
     from vpintegrator.models.generating_functions import *
     from vpintegrator.models.known_equations import *
     from vpintegrator.models.model import Model
@@ -30,6 +31,7 @@ CLASSES = {
     "spff": "symplectic.SymplecticFeedForward",
     "sgf": "generating_functions.SymplecticGeneratingFunctionMap",
     "vpgf": "generating_functions.VolumePreservingGeneratingFunctionMap",
+    "lagrangian": "discrete_lagrangian.DiscreteLagrangianMap",
     "linear": "unstructured.LinearMap",
     "polynomial": "unstructured.PolynomialMap",
     "split": "known_equations.SplittingMap",
@@ -46,6 +48,7 @@ DESCRIPTIONS = {
     "spff": "symplectic feed-forward network: gradient couplings, SympNets, HenonNets, one step",
     "sgf": "symplectic map of a generating function: one step, trained by one linear solve",
     "vpgf": "volume-preserving map of generating functions: one step, by one linear solve",
+    "lagrangian": "discrete Lagrangian: two steps of positions alone, by one linear solve",
     "linear": "linear map: one step, by least squares",
     "polynomial": "polynomial map: one step by ridge regression, no structure",
     "split": "learned splitting: exact flows of the parts of known equations, few coefficients",

@@ -30,6 +30,7 @@ from vpintegrator.nn.composition import Reflection as Reflection
 from vpintegrator.nn.composition import Reversible as Reversible
 from vpintegrator.nn.couplings import AdditiveCoupling as AdditiveCoupling
 from vpintegrator.nn.couplings import Coupling as Coupling
+from vpintegrator.nn.discrete_lagrangian import DiscreteLagrangian as DiscreteLagrangian
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians as ElementaryHamiltonians
 from vpintegrator.nn.exact_flows import LearnedSplitting as LearnedSplitting
 from vpintegrator.nn.feed_forward import AffineMap as AffineMap

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, Self
@@ -84,6 +84,9 @@ class BasisPotential(Layer):
         Components by which alone V is differentiated, if not by all. Of one among these that is an
         angle or cyclic, a term may be linear, where it does not depend on the others among these:
         V is not periodic (cyclic) then, but its derivatives are.
+    allowed : callable, optional
+        Further condition on a term, given the index of its function of each variable. The group
+        must take terms that meet the condition to such terms.
     initial_scale : float, optional
         Size of the initial coefficients of degree 1, by default 1e-3; those of degree n are
         :math:`n^2` times smaller.
@@ -124,6 +127,7 @@ class BasisPotential(Layer):
         vanishing: Sequence[int] = (),
         involved: Sequence[Sequence[int]] = (),
         differentiated: Sequence[int] = (),
+        allowed: Callable[[Sequence[int]], bool] | None = None,
         initial_scale: float | None = None,
         device: Device = None,
         dtype: Dtype = None,
@@ -152,6 +156,7 @@ class BasisPotential(Layer):
                 any(e[j] for j in moving)
                 and self._has_periodic_derivatives([(e[j], kinds[j]) for j in self.differentiated])
                 and all(any(e[j] for j in block) for block in involved)
+                and (allowed is None or allowed(e))
             )
 
         self.terms = Terms.equivariant(

@@ -12,7 +12,7 @@ from vpintegrator.nn.basis import RADIUS, SignedPermutations
 from vpintegrator.nn.basis_layers import BasisPotential
 
 MARGIN = 1.05  # relative size of the box to the range of the states
-LARGEST_COUNT = 5_000  # terms
+LARGEST_COUNT = 20_000  # terms, before symmetries
 
 Order = tuple[int, ...]  # derivative by these variables, () for the function itself
 
@@ -70,7 +70,7 @@ class GeneratingFunction(BasisPotential):
     Raises
     ------
     InputError
-        As ``BasisPotential``; if there are more than 5,000 terms.
+        As ``BasisPotential``; if there are more than 20,000 terms.
 
     Examples
     --------

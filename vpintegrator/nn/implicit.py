@@ -164,6 +164,18 @@ class ImplicitMap(Layer):
         """Numbers of the coefficients of exact terms, among all of them."""
         return range(0)
 
+    @property
+    def equation_count(self) -> int:
+        """Number of linear equations for the coefficients that a pair gives."""
+        return len(self.get_buffer("linear"))
+
+    def normalisation(self, z: torch.Tensor) -> torch.Tensor:
+        """Return linear combinations (row, coefficient) of coefficients that are held at zero.
+
+        For equations that have the solution zero, whose scale the data at z do not determine.
+        """
+        return z.new_zeros(0, sum(c.numel() for c in self.coefficients()))
+
     @abstractmethod
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim)."""

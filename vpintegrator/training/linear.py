@@ -102,8 +102,9 @@ class LinearEquations:
         self, layer: Any, before: torch.Tensor, after: torch.Tensor, block: int = 1 << 27
     ) -> None:
         self.layer, self.before, self.after = layer, before, after
-        self.size = after.shape[1] - layer.parameter_count
-        self.weight = reciprocal_spread(after[:, : self.size])
+        end = after.shape[1] - layer.parameter_count
+        self.size = layer.equation_count  # those of the last components
+        self.weight = reciprocal_spread(after[:, end - self.size : end])
         self.count = sum(c.numel() for c in layer.coefficients())
         self.block = max(block // (8 * max(self.count, 1) * self.size), 1)
         self.are_scarce = len(after) * self.size < ROWS * self.count
@@ -151,6 +152,11 @@ class LinearEquations:
         for rows, values in self.blocks():
             own = self._expected_errors(rows, unit)  # (pair, 1)
             qr.add((rows / own[:, :, None]).reshape(-1, self.count), (values / own).reshape(-1))
+        if len(held := self.layer.normalisation(self.before).numpy()):
+            # far above the other equations; beyond 1e6 it would cost their digits
+            length = np.linalg.norm(held, axis=1, keepdims=True)
+            size = 1e3 * math.sqrt(qr.rows) / np.where(length > 0, length, 1.0)
+            qr.add(held * size * np.abs(matrix).max(), np.zeros(len(held)))
         own = self._expected_errors(matrix, unit)
         left_out = LeftOut(matrix / own[:, :, None], matrix, right, folds)
         choices: list[Choice] = []

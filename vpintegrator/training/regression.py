@@ -17,11 +17,13 @@ import torch
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
+from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
 from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.feed_forward import AffineMap, PolynomialLayer
 from vpintegrator.nn.shears import ShearDerivatives
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
+from vpintegrator.training.lagrangian import solve_lagrangian
 from vpintegrator.training.least_squares import (
     Choice,
     DampedIteration,
@@ -47,7 +49,9 @@ PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
 def solve(
     model: Model, data: TrainingData, seed: int = 0, number: int | None = None, **options: Any
 ) -> LinearFit:
-    """Solve for the coefficients of a generating function, a linear map or a polynomial.
+    """Solve for the coefficients of a map that are linear least squares.
+
+    They are those of a generating function, a discrete Lagrangian, a linear map or a polynomial.
 
     Few data are fitted by all pairs that are not of the test group.
 
@@ -64,6 +68,8 @@ def solve(
         Further arguments of ``fit_pairs``, ``fit_linear_map`` or ``fit_polynomial``.
     """
     number = number or enough_pairs(model)
+    if isinstance(model, DiscreteLagrangianMap):
+        return solve_lagrangian(model, data, seed, number)
     folds = data.known_pairs.folds if data.is_few else None
     if not isinstance(model.core, AffineMap | PolynomialLayer):
         return fit_pairs(model, layer_pairs(model, data, number, seed), folds=folds, **options)

@@ -1,0 +1,176 @@
+"""Discrete Lagrangians from positions: accuracy, normalisation, form, energy, bad data."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.compiled import CompiledModel
+from vpintegrator.data.pairs import Pairs
+from vpintegrator.dynamics.structure import own_form_defect
+from vpintegrator.errors import InputError
+from vpintegrator.models import DiscreteLagrangianMap
+from vpintegrator.training.lagrangian import check_condition, fit_windows
+
+TURN = 2 * np.pi
+
+
+def positions(system, path, count=150, steps=12):
+    """Complete states (trajectory, time, dim) of train and test groups."""
+    dataset = vp.generate(system, path / f"{system}.h5", count=count, steps=steps, overwrite=True)
+    return dataset.states("train"), dataset.states("test"), dataset.step
+
+
+def fitted(q, step, degree, **arguments):
+    """A model fitted to positions (trajectory, time, n)."""
+    n = q.shape[2]
+    arguments = {"reversing_symmetries": [np.eye(n)]} | arguments
+    model = DiscreteLagrangianMap(dim=n, degree=degree, **arguments)
+    model.set_normalisation(q.mean((0, 1)), 2.0 ** np.round(np.log2(q.std((0, 1)))))
+    model.metadata["step"] = repr(step)
+    return model, fit_windows(model, Pairs.of_states(q, 2, 1).pair(slice(None)))
+
+
+def error(model, q):
+    """Error of the next position, relative to the spread."""
+    pair = Pairs.of_states(q, 2, 1).pair(slice(None))
+    difference = model.map(pair.inputs.numpy())[:, 1] - pair.targets.numpy()[:, 1]
+    return np.sqrt((difference**2).sum(1).mean() / q.var((0, 1)).sum())
+
+
+@pytest.fixture(scope="module")
+def galaxy(tmp_path_factory):
+    train, test, step = positions("henon-heiles", tmp_path_factory.mktemp("positions"))
+    return fitted(train[..., :2], step, 8)[0], train, test
+
+
+def test_henon_heiles_is_found_to_rounding(galaxy):
+    model, _, test = galaxy
+    assert error(model, test[..., :2]) < 1e-13
+    assert own_form_defect(model, test[:20, :2, :2]) < 1e-12
+
+
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 10**6), size=st.sampled_from([1e-6, 1e-3]))
+def test_the_form_is_kept_near_trained_coefficients(galaxy, seed, size):
+    model, _, test = galaxy
+    windows, c = test[:10, :2, :2], model.core.function.coefficients
+    before = c.detach().clone()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        c.mul_(1 + size * torch.randn(c.shape, generator=generator, dtype=torch.float64))
+        assert own_form_defect(model, windows) < 1e-12
+        c.copy_(before)
+
+
+def test_momenta_are_those_of_the_system_and_energy_does_not_drift(galaxy):
+    model, _, test = galaxy
+    windows = test[:, :2, :2]
+    assert np.abs(model.momenta(windows) - test[:, 1, 2:]).max() < 1e-10
+    assert np.abs(model.velocities(windows) - test[:, 1, 2:]).max() < 1e-8
+    energy = vp.load_system("henon-heiles").invariants["energy"]
+    orbit = np.concatenate([windows[:8], *CompiledModel(model, 8).advance(windows[:8], 3000)], 1)
+    values = [
+        energy(np.concatenate([orbit[:, k + 1], model.momenta(orbit[:, k : k + 2])], 1))
+        for k in (0, 1000, 2000, 3000)
+    ]
+    assert np.abs(np.array(values) - values[0]).max() < 1e-9
+
+
+def test_a_complete_state_begins_an_orbit(galaxy):
+    model, _, test = galaxy
+    ends, slopes = test[:, 1, :2], test[:, 1, 2:]
+    for start in ({"momenta": slopes}, {"velocities": slopes}):
+        assert np.abs(model.start(ends, **start)[:, 0] - test[:, 0, :2]).max() < 1e-9
+
+
+def test_angles_are_taken_by_their_harmonics(tmp_path):
+    train, test, step = positions("pendulum", tmp_path)
+    symmetries = [np.eye(1), -np.eye(1)]
+    options = {"periodic": [(0, TURN)], "reversing_symmetries": symmetries}
+    model, _ = fitted(train[..., :1], step, 8, **options)
+    assert error(model, test[..., :1]) < 1e-12
+    wrapped = (test[..., :1] + np.pi / 2) % TURN
+    unwrapped = wrapped + TURN * np.cumsum(
+        np.concatenate(
+            [np.zeros((len(test), 1, 1)), -np.round(np.diff(wrapped, axis=1) / TURN)], 1
+        ),
+        axis=1,
+    )
+    assert np.ptp(unwrapped - wrapped) > 0  # some orbits cross the jump
+    shifted, _ = fitted(
+        (train[..., :1] + np.pi / 2) % TURN,
+        step,
+        10,
+        **options | {"reversing_symmetries": [np.eye(1)]},
+    )
+    pair = Pairs.of_states(wrapped, 2, 1).pair(slice(None))
+    missed = (shifted.map(pair.inputs.numpy()) - pair.targets.numpy())[:, 1]
+    assert np.abs((missed + np.pi) % TURN - np.pi).max() < 1e-11
+
+
+def test_the_mean_curvature_is_held_and_not_one_coefficient(tmp_path):
+    """With one coefficient held, L vanishes on the data: an error of 1e-3 at any degree."""
+    train, test, step = positions("pendulum", tmp_path)
+    model, _ = fitted(train[..., :1], step, 16)
+    assert error(model, test[..., :1]) < 1e-12
+    assert model.condition(test[:, :2, :1]) == pytest.approx(1)
+
+
+def test_a_magnetic_field_needs_terms_that_are_odd_in_displacements():
+    """A charge on circles: exact positions of q'' = B J q'."""
+    rng, t = np.random.default_rng(0), 0.2 * np.arange(8)
+    centre, radius = rng.uniform(-1, 1, (40, 1, 2)), rng.uniform(0.2, 1, (40, 1))
+    phase = rng.uniform(0, TURN, (40, 1)) + t
+    q = centre + np.stack([radius * np.cos(phase), radius * np.sin(phase)], -1)
+    even, _ = fitted(q, 0.2, 2)
+    every, _ = fitted(q, 0.2, 2, reversing_symmetries=())
+    assert error(every, q) < 1e-13 < 1e-3 < error(even, q)
+
+
+def test_a_damped_oscillator_is_followed_with_linear_damping():
+    """q'' + 0.3 q' + q = 0, exact positions."""
+    rng, t = np.random.default_rng(0), 0.2 * np.arange(10)
+    w, (a, b) = np.sqrt(1 - 0.15**2), rng.normal(size=(2, 30, 1))
+    q = (np.exp(-0.15 * t) * (a * np.cos(w * t) + b * np.sin(w * t)))[..., None]
+    free, _ = fitted(q, 0.2, 2)
+    damped, _ = fitted(q, 0.2, 2, damping="linear")
+    assert error(damped, q) < 1e-13 < 1e-2 < error(free, q)
+
+
+def test_training_takes_it_as_any_other_model(galaxy, tmp_path):
+    _, train, test = galaxy
+    dataset = vp.import_dataset(np.concatenate([train, test])[..., :2], tmp_path / "q.h5", step=0.2)
+    model = DiscreteLagrangianMap(dim=2, degree=8, reversing_symmetries=[np.eye(2)])
+    history = vp.train(model, dataset)
+    assert history.best_validation_error < 1e-13 and model.step == 0.2
+
+
+def test_a_badly_conditioned_lagrangian_is_said():
+    """A component that never moves: nothing determines its row."""
+    q = np.zeros((30, 8, 2))
+    t = 0.2 * np.arange(8) + np.arange(30)[:, None]
+    q[..., 0] = np.cos(t) * np.linspace(0.1, 1, 30)[:, None]
+    model = DiscreteLagrangianMap(dim=2, degree=2, reversing_symmetries=[np.eye(2)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_windows(model, Pairs.of_states(q, 2, 1).pair(slice(None)))
+    with torch.no_grad():
+        v = model.core.function.terms.chosen.tolist().index([0, 0, 0, 2])
+        model.core.function.coefficients[v] = -(model.core.function.box_scale[3] ** 2) * 9 / 4
+    with pytest.warns(UserWarning, match=r"D1 D2 L .* badly conditioned"):
+        check_condition(model, Pairs.of_states(q, 2, 1).pair(slice(None)))
+
+
+def test_mistakes():
+    q = np.random.default_rng(0).normal(size=(3, 3, 2))
+    with pytest.raises(InputError, match="give more orbits, or a lower degree"):
+        fitted(q, 0.1, 4)
+    pair = Pairs.of_states(q, 2, 1).pair(slice(None))
+    pair.inputs[0, 0, 0] = torch.inf
+    with pytest.raises(InputError, match="not finite"):
+        fit_windows(DiscreteLagrangianMap(dim=2, degree=1), pair)
