@@ -12,9 +12,9 @@ from tests.plotting.boxes import clipped, overlapping
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
-from vpintegrator.plotting.figure import RolloutFigure
+from vpintegrator.plotting.figure import RolloutFigure, in_lines
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.curves import CROSS, WorkPrecisionFigure
+from vpintegrator.plotting.figures.curves import CROSS, LARGEST, WorkPrecisionFigure
 from vpintegrator.plotting.figures.sections import PoincareFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import find_style, luminance
@@ -211,3 +211,41 @@ def test_mistakes(body, tmp_path, arguments, message):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="File exists"):
         draw(body, tmp_path / "file")
+
+
+LONG = "A pendulum with friction, driven by a periodic torque, seen in a frame that rotates with $5 in it"
+
+
+@pytest.mark.parametrize("width", ["column", "page", "2.6"])
+@pytest.mark.parametrize("title", [LONG, "Word" * 28, "Short"])
+def test_long_titles_are_broken_into_lines(title, width):
+    """As many as the width takes; a word that is too long loses its middle."""
+    text = f'title = "{title}"\nstate = ["x", "y"]\nvector_field = {{ x = "y", y = "-x" }}'
+    system = vp.load_system(f"{text}\ninitial_conditions = {{ distribution = 'normal' }}")
+    report = vp.compare(None, ["rk4"], system=system, step=0.1, steps=30, trajectories=1)
+    style = find_style(None, width)
+    with style.applied():
+        figure = FIGURES["overview"](Scene(report, style)).draw()
+        assert clipped(figure) == []
+        assert overlapping(figure) == []
+        shown = figure.get_suptitle().replace("\n", " ").replace("\\$", "$")
+        assert shown.startswith(title) or "…" in shown
+        assert shown.endswith("to $t$ = 3, step 0.1")
+
+
+def test_lines_of_titles_keep_formulas_whole():
+    text = r"section $\mathrm{a\ b\ c}$ = 0, upwards, energy 0.02504"
+    lines = in_lines(text, 1.4, fontsize=8).split("\n")
+    assert len(lines) > 1 and " ".join(lines) == text
+    assert r"$\mathrm{a\ b\ c}$" in lines[0] or r"$\mathrm{a\ b\ c}$" in lines[1]
+    assert in_lines("", 1.4, fontsize=8) == ""
+
+
+def test_a_band_goes_on_where_an_orbit_is_lost(oscillators):
+    """Its top leaves the figure, and no gap opens."""
+    figure = Figure().subplots()
+    sizes = np.array([[1e-3, 1e-2, np.inf, np.inf], [1e-4, 1e-4, 1e-4, 2e-4]])
+    FIGURES["errors"](Scene(oscillators)).band(figure, "rk4", np.arange(4.0), sizes)
+    (path,) = figure.collections[0].get_paths()
+    assert set(path.vertices[:, 0]) == {0.0, 1.0, 2.0, 3.0}
+    assert path.vertices[:, 1].max() == LARGEST

@@ -114,8 +114,47 @@ class Figure(ABC):
         return len(legend)
 
     def title(self, figure: MplFigure, title: str) -> None:
-        """Write the title of the whole figure."""
-        figure.suptitle(title, fontsize=1.05 * self.style.letters)
+        """Write the title of the whole figure, in as many lines as its width takes."""
+        size = 1.05 * self.style.letters
+        figure.suptitle(in_lines(title, figure.get_figwidth(), fontsize=size), fontsize=size)
+
+
+def in_lines(text: str, width: float, **font: Any) -> str:
+    """Return a text with line breaks between words, so that it fits ``width`` inches.
+
+    A word that is too long by itself loses its middle. Formulas are words, however many spaces they
+    hold.
+
+    Parameters
+    ----------
+    text
+        A text of Matplotlib, in which a dollar sign by itself is escaped.
+    width
+        Width of the figure in inches.
+    font
+        Properties of the letters, as Matplotlib's ``text`` takes them.
+    """
+    blank = MplFigure(figsize=(1, 1), dpi=600)  # widths are rounded to pixels
+    most = 600 * width - 2 * _MARGIN * font["fontsize"] * 600 / 72
+
+    def fits(words: str) -> bool:
+        return bool(blank.text(0, 0, words, **font).get_window_extent().width <= most)
+
+    lines = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in re.findall(r"(?:\\.|\$(?:\\.|[^$\\])*\$|\S)+", paragraph):
+            if line and fits(f"{line} {word}"):
+                line = f"{line} {word}"
+                continue
+            longest = len(word)
+            while not fits(word) and "$" not in word and longest > 3:
+                longest -= 2
+                word = shortened(word, longest)
+            lines += [line] if line else []
+            line = word
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def hide_inner_labels(axes: Axes, place: int, columns: int, rows: int) -> None:

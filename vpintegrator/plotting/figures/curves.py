@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from functools import cached_property
 from typing import Any, ClassVar
@@ -89,7 +90,9 @@ class CurveFigure(RolloutFigure):
         look, sizes = self.scene.looks[name], np.atleast_2d(sizes)
         if len(sizes) > 1:
             self.band(axes, name, times, sizes)
-        line = floored(np.median(sizes, axis=0))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # no seed has a number there
+            line = floored(np.nanmedian(sizes, axis=0))
         strokes = look.strokes(self.style.mark) | {"label": self.scene.legend_title(name)}
         axes.plot(times, line, markevery=self._marked(name, times, logarithmic), **strokes)
         failure = self.scene.first_failure(name)
@@ -104,9 +107,13 @@ class CurveFigure(RolloutFigure):
             axes.plot(failure, _EDGE if beyond else height, **mark)
 
     def band(self, axes: Axes, name: str, times: np.ndarray, sizes: np.ndarray) -> None:
-        """Draw a band from the least to the largest of sizes (any, time) that are known."""
-        with np.errstate(all="ignore"):
-            low, high = floored(np.nanmin(sizes, axis=0)), floored(np.nanmax(sizes, axis=0))
+        """Draw a band from the least to the largest of sizes (any, time) that are known.
+
+        The band leaves the figure at the top where the largest is infinite.
+        """
+        sizes = np.abs(sizes)
+        low = floored(np.fmin.reduce(sizes, axis=0))
+        high = floored(np.minimum(np.fmax.reduce(sizes, axis=0), LARGEST))
         axes.fill_between(times, low, high, color=self.scene.looks[name].colour, alpha=0.12, lw=0)
 
     def _marked(self, name: str, times: np.ndarray, logarithmic: bool) -> list[int]:

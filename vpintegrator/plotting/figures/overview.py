@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from vpintegrator.plotting import views
-from vpintegrator.plotting.figure import CURVES, ROW, TYPICAL, RolloutFigure
+from vpintegrator.plotting.figure import CURVES, ROW, TYPICAL, RolloutFigure, in_lines
 from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import mixed
@@ -21,10 +21,10 @@ from vpintegrator.plotting.text import grouped, listed, orbits, plain, shortened
 
 _PORTRAITS = 5
 _FEW = 3  # portraits that would be stretched if they filled the width
-_TITLE = 1.25  # letters of the title in an em of the figure's width
 _PORTRAIT, _PANEL = 11.5, 18  # em: least widths
 _TALLEST = 71  # em: just below 8 inches in letters of 8 points
-_TITLES = 5  # em
+_TITLES = 5  # em: those of the portraits, and a title of two lines
+_LINE = 1.4  # em: height of a further line of the title
 _LOW, _HIGH = 12, 18.5  # em: heights of a row of panels
 _PALE = 0.6  # part of the background in the colour of what is early
 
@@ -91,7 +91,19 @@ class OverviewFigure(RolloutFigure):
     @cached_property
     def room(self) -> float:
         """Height in em that portraits and panels may have on a page, titles not counted."""
-        return _TALLEST - _TITLES - ROW * self.legend_rows(self.style.wide, self.entries)
+        lines = self.heading.count("\n") + 1
+        above = _TITLES + _LINE * max(lines - 2, 0)
+        return _TALLEST - above - ROW * self.legend_rows(self.style.wide, self.entries)
+
+    @cached_property
+    def heading(self) -> str:
+        """Title, number of orbits, time and step, in as many lines as the width takes."""
+        report, letters = self.report, 1.15 * self.style.letters
+        setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
+        title = f"{plain(report.system.title)}: {orbits(len(report.reference))}"
+        font: dict[str, Any] = {"fontsize": letters, "weight": "bold"}
+        line = in_lines(f"{title} {setting}", self.style.wide, **font)
+        return in_lines(f"{title}\n{setting}", self.style.wide, **font) if "\n" in line else line
 
     @property
     def orbits(self) -> dict[int, str]:
@@ -180,10 +192,11 @@ class OverviewFigure(RolloutFigure):
         return f"out of sight from $t$ = {last:.4g}"
 
     def draw(self) -> matplotlib.figure.Figure:
-        report, style, scene = self.report, self.style, self.scene
+        style, scene = self.style, self.scene
         above = len(self.orbits) * self.side
         below = min(self.room - above, _HIGH * self.rows)
-        figure = self.new(style.wide, above + below + _TITLES, self.entries)
+        titles = _TITLES + _LINE * max(self.heading.count("\n") - 1, 0)
+        figure = self.new(style.wide, above + below + titles, self.entries)
         grid = figure.add_gridspec(2, 1, height_ratios=[above + 1.5, max(below, 0.01)])
         upper = grid[0].subgridspec(len(self.orbits), len(self.methods))
         solid = {"projection": "3d"} if scene.kind == "space" else {}
@@ -205,11 +218,7 @@ class OverviewFigure(RolloutFigure):
             axes.set(title=title, ylabel=label or axes.get_ylabel())
             if columns == 1 and place < len(self.curves) - 1:
                 axes.set_xlabel("")
-        title = f"{plain(report.system.title)}: {orbits(len(report.reference))}"
-        setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
-        short = len(title) + len(setting) < _TITLE * style.wide / style.em
-        size = 1.15 * style.letters
-        figure.suptitle(f"{title}{' ' if short else chr(10)}{setting}", size=size, weight="bold")
+        figure.suptitle(self.heading, size=1.15 * style.letters, weight="bold")
         return figure
 
     def sentences(self) -> list[str]:

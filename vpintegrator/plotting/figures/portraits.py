@@ -14,7 +14,14 @@ from vpintegrator.arguments import one_of
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import views
-from vpintegrator.plotting.figure import Figure, Rollout, RolloutFigure, drawn_into, own_scene
+from vpintegrator.plotting.figure import (
+    Figure,
+    Rollout,
+    RolloutFigure,
+    drawn_into,
+    in_lines,
+    own_scene,
+)
 from vpintegrator.plotting.scene import REFERENCE, Scene, turning
 from vpintegrator.plotting.style import ORBIT_COLOURS, PAPER
 from vpintegrator.plotting.text import grouped, listed, mathtext, orbits, plain
@@ -322,7 +329,9 @@ class PreviewFigure(Figure):
             axes.plot(times, values[:, k], color=colour, **look)
             axes.tick_params(labelbottom=k == len(names) - 1)
         axes.set_xlabel("iteration" if system.is_discrete else "time $t$")
-        figure.suptitle(f"{plain(dataset.title)}\n{plain(dataset.description)}", size="large")
+        title = f"{plain(dataset.title)}\n{plain(dataset.description)}"
+        size = 1.2 * PAPER.letters
+        figure.suptitle(in_lines(title, PAPER.wide, fontsize=size), fontsize=size)
         return figure
 
     def sentences(self) -> list[str]:
