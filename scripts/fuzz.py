@@ -4,25 +4,28 @@
     python scripts/fuzz.py dataset --count 10000 --seed 1 --keep failures/
 
 A file is read as it is, or refused in an ``InputError`` of one printable line. Another exception,
-or more than ten seconds, is a failure; ``--keep`` stores the file. Another kind of file is one more
-entry of ``KINDS``.
+or more than two seconds of the processor, is a failure; ``--keep`` stores the file. Files are read
+in a process of their own: a library may search a damaged file for ever, and no signal reaches it.
+Another kind of file is one more entry of ``KINDS``.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import signal
+import multiprocessing
+import re
 import struct
 import tempfile
+import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from types import FrameType
 from typing import Any
 
 import click
@@ -33,7 +36,9 @@ import torch
 import vpintegrator as vp
 from vpintegrator.errors import InputError
 
-PATIENCE = 10  # seconds
+PATIENCE = 2.0  # seconds of the processor for a file
+_HANGING = 15.0  # seconds after which the process is ended
+_STARTING = 120.0  # seconds until the process reads
 _NASTY: tuple[Any, ...] = (
     *(None, True, -1, 0, 2**63, 10**400, 1e308, float("nan"), "", "a" * 5000, "\x1b[2J", "1/0"),
     *("9**9**9", "q[0]", "import os", "../../etc/passwd", [], {}, [[[]]], {"a": {"b": []}}),
@@ -42,6 +47,10 @@ _ARRAYS = (
     *(np.empty(0), np.empty((0, 3)), np.float64(np.nan), np.array("text"), np.zeros((2, 0, 3))),
     *(np.full((2, 3, 4), np.inf), np.array([1, 2], dtype=complex), np.array([True, False])),
     np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+)
+# signatures of structures of HDF5: heaps (the global one holds texts of variable length) and others
+_STRUCTURES = (
+    rb"GCOL|HEAP|FRHP|FHDB|FHIB|TREE|SNOD|OHDR|OCHK|BTHD|BTLF|BTIN|SMTB|FADB|FAHD|EAHD|EADB"
 )
 _TOKENS = (
     "[",
@@ -135,10 +144,23 @@ def damage_safetensors(random: Random, data: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
+def damage_structure(random: Random, data: bytes) -> bytes:
+    """Overwrite some bytes of a structure of HDF5: of a heap, a tree, a header or an index."""
+    found = bytearray(data)
+    places = [match.start() for match in re.finditer(_STRUCTURES, data)]
+    for _ in range(random.choice((1, 2, 4, 8))):
+        at = random.choice(places) + random.randrange(4, 600)
+        size = random.choice((1, 2, 4, 8))
+        value = random.choice((bytes(size), b"\xff" * size, b"\x01" * size, random.randbytes(size)))
+        found[at : at + size] = value[: max(len(found) - at, 0)]
+    return bytes(found)
+
+
 def damage_hdf5(random: Random, data: bytes) -> bytes:
     """Change attributes, arrays and links, or some bytes."""
-    if random.random() < 0.3:
-        return damage_bytes(random, data)
+    chance = random.random()
+    if chance < 0.5:
+        return damage_structure(random, data) if chance < 0.3 else damage_bytes(random, data)
     buffer = io.BytesIO(data)
     with h5py.File(buffer, "r+") as file:
         names: list[str] = []
@@ -220,6 +242,12 @@ def _write_arrays(path: Path) -> None:
     np.savez(path, state=_STATES)
 
 
+def _write_hdf5(path: Path) -> None:
+    with h5py.File(path, "w", track_order=True) as file:
+        file["state"], file["time"] = _STATES, 0.1 * np.arange(_STATES.shape[1])
+        file["state"].attrs.update({"units": "1", "scale_factor": 2.0, "long_name": "state"})
+
+
 def _write_table(path: Path) -> None:
     rows = (f"{0.1 * i:.1f},{q},{p}\n" for i, (q, p) in enumerate(_STATES[0]))
     path.write_text("t,q,p\n" + "".join(rows))
@@ -233,46 +261,84 @@ KINDS = {
     "system": Kind(".toml", _write_system, damage_text, vp.load_system),
     "recipe": Kind(".toml", _write_recipe, damage_text, vp.load_recipe),
     "arrays": Kind(".npz", _write_arrays, damage_bytes, _import),
+    "hdf5": Kind(".h5", _write_hdf5, damage_hdf5, _import),
     "table": Kind(".csv", _write_table, damage_text, _import),
 }
 
 
 def outcome(read: Callable[[Path], Any], path: Path) -> str:
     """Return ``read`` or ``refused``, or a failure with its traceback."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"it takes more than {PATIENCE} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    begin = time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             read(path)
-        return "read"
+        result = "read"
     except InputError as error:
         text = str(error)
         sound = text.strip() and len(text) < 3000 and text.isprintable()
-        return "refused" if sound else f"unfit message: {text[:200]!r}"
+        result = "refused" if sound else f"unfit message: {text[:200]!r}"
     except Exception:
         return traceback.format_exc()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    seconds = time.process_time() - begin
+    return result if seconds <= PATIENCE else f"slow: it takes {seconds:.1f} s"
+
+
+def _unchecked(path: Path) -> None:
+    """Read the attributes of a file without any check, to try the watch over readers."""
+    with h5py.File(path) as file:
+        dict(file.attrs)
+
+
+def _read_all(name: str, paths: Sequence[Path], outcomes: Connection) -> None:
+    """Send the outcome of each file to another process, after a word that says ready."""
+    outcomes.send("ready")
+    for path in paths:
+        outcomes.send(outcome(KINDS[name].read if name in KINDS else _unchecked, path))
+
+
+def outcomes_of(name: str, paths: Sequence[Path]) -> Iterator[str]:
+    """Yield the outcome of each file, read in a process that is ended where one takes for ever."""
+    context, done = multiprocessing.get_context("spawn"), 0
+    while done < len(paths):
+        here, there = context.Pipe(duplex=False)
+        process = context.Process(target=_read_all, args=(name, paths[done:], there))
+        process.start()
+        there.close()
+        try:
+            if here.poll(_STARTING):
+                here.recv()
+            while done < len(paths):
+                sound = here.poll(_HANGING)
+                done += 1
+                if not sound:
+                    yield f"hanging: it takes more than {_HANGING:.0f} s"
+                    break
+                try:
+                    yield here.recv()
+                except EOFError:
+                    process.join()
+                    yield f"crash: the process ends with exit code {process.exitcode}"
+                    break
+        finally:
+            process.kill()
+            process.join()
 
 
 def run(name: str, count: int, seed: int, folder: Path) -> list[tuple[Path, str]]:
     """Damage and read files of a kind; return the outcome of each."""
     kind = KINDS[name]
-    sound, found = folder / f"sound{kind.suffix}", []
+    sound, paths = folder / f"sound{kind.suffix}", []
     kind.write(sound)
     kind.read(sound)
     data = sound.read_bytes()
     for number in range(seed, seed + count):
         path = folder / f"{name}-{number}{kind.suffix}"
         path.write_bytes(kind.damage(Random(f"{name} {number}"), data))
-        found.append((path, outcome(kind.read, path)))
-        if found[-1][1] in ("read", "refused"):
+        paths.append(path)
+    found = list(zip(paths, outcomes_of(name, paths), strict=True))
+    for path, text in found:
+        if text in ("read", "refused"):
             path.unlink()
     return found
 

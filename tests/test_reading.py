@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -11,6 +15,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
+from vpintegrator.storage.hdf5 import write_attributes
 from vpintegrator.storage.reading import StoredGroup, open_hdf5
 
 
@@ -52,7 +57,7 @@ def attribute(name, value, group="/"):
     def change(file):
         del file[group].attrs[name]
         if value is not None:
-            file[group].attrs[name] = value
+            write_attributes(file[group], {name: value})
 
     return change
 
@@ -158,3 +163,92 @@ def test_a_chunk_without_room_for_its_checksum_does_not_crash_hdf5(tmp_path):
         path.write_bytes(raw[:place] + bytes([size, 0, 0, 0]) + raw[place + 4 :])
         with h5py.File(path) as file, pytest.raises(InputError, match="cut short"):
             StoredGroup(file, path).array("x", (5,))
+
+
+# Texts of variable length
+
+
+def _texts_of_variable_length(file):
+    """Names of attributes and datasets of texts of variable length."""
+    found = []
+
+    def visit(name, item):
+        for key in item.attrs:
+            if h5py.check_string_dtype(item.attrs.get_id(key).dtype) is not None:
+                info = h5py.check_string_dtype(item.attrs.get_id(key).dtype)
+                found.extend([f"{name}@{key}"] * (info.length is None))
+        if isinstance(item, h5py.Dataset) and h5py.check_string_dtype(item.dtype) is not None:
+            found.append(name)
+
+    visit("", file)
+    file.visititems(visit)
+    return found
+
+
+def test_own_files_hold_texts_of_fixed_length(sound, tmp_path):
+    report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=5, trajectories=2)
+    report.save(tmp_path / "rollout.h5")
+    varied = vp.generate(
+        "pendulum", tmp_path / "varied.h5", count=10, steps=4, vary={"step": [0.1, 0.2]}
+    )
+    for path in (sound, tmp_path / "rollout.h5", varied.path):
+        with h5py.File(path) as file:
+            # words for xarray, which nothing here reads
+            assert all(name.endswith("/component") for name in _texts_of_variable_length(file))
+    assert isinstance(varied.attributes["title"], str)
+
+
+def test_long_texts_and_letters_of_all_kinds_are_kept(tmp_path):
+    points = np.random.default_rng(0).uniform(-1, 1, (3000, 2)).tolist()
+    table = {"distribution": "points", "points": points}
+    system = vp.load_system(
+        'title = "Schwingung é ψ 振"\nstate = ["q", "p"]\nhamiltonian = "p**2/2 + q**2/2"'
+    )
+    dataset = vp.generate(
+        system, tmp_path / "a.h5", count=4, step=0.1, steps=3, initial_conditions=table
+    )
+    again = vp.open_dataset(tmp_path / "a.h5")
+    assert len(again.attributes["recipe"]) > 65_536
+    assert again.attributes == dataset.attributes
+    assert again.system.title == "Schwingung é ψ 振"
+
+
+def _with_broken_heap(path, item="/", key="system", text="x" * 300):
+    """Replace a text by one of variable length, in a heap in which HDF5 goes round for ever."""
+    with h5py.File(path, "r+") as file:
+        if key in file[item].attrs:
+            del file[item].attrs[key]
+        file[item].attrs[key] = text
+    data = bytearray(path.read_bytes())
+    for heap in (match.start() for match in re.finditer(b"GCOL", bytes(data))):
+        place = heap + 16
+        while data[place] and place < heap + 4000:
+            (size,) = struct.unpack_from("<Q", data, place + 8)
+            struct.pack_into("<Q", data, place + 8, 2**64 - 16)
+            place += 16 + -(-size // 8) * 8
+    path.write_bytes(data)
+
+
+READ = """
+import sys, vpintegrator as vp
+try:
+    print(getattr(vp.models if sys.argv[1] == "load_gml" else vp, sys.argv[1])(sys.argv[2]))
+except vp.InputError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("door", "key"),
+    [
+        *(("open_dataset", key) for key in ("format", "system", "note")),
+        *(("show", key) for key in ("format", "system")),
+        ("load_gml", "format"),
+    ],
+)
+def test_a_heap_in_which_hdf5_hangs_is_not_read(sound, tmp_path, door, key):
+    path = Path(shutil.copy(sound, tmp_path / "a.h5"))
+    _with_broken_heap(path, key=key)
+    arguments = [sys.executable, "-c", READ, door, str(path)]
+    result = subprocess.run(arguments, capture_output=True, text=True, timeout=60)  # it would hang
+    assert result.stdout.startswith("refused:"), result.stdout + result.stderr

@@ -16,6 +16,7 @@ from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.cli.show import main as show
 from vpintegrator.cli.train import main as train
+from vpintegrator.storage.hdf5 import write_attributes
 
 # each file, what it is said to be, and the command that takes it
 FILES = {
@@ -62,7 +63,7 @@ def files(tmp_path_factory):
         with h5py.File(folder / name, "w") as file:
             file["x"] = np.zeros(3)
             if kind:
-                file.attrs["format"] = f"vpintegrator-{kind}"
+                write_attributes(file, {"format": f"vpintegrator-{kind}"})
     (folder / "system.toml").write_text('state = ["q", "p"]\nhamiltonian = "p**2/2 + q**2/2"\n')
     (folder / "recipe.toml").write_text('system = "pendulum"\nstep = 0.1\n')
     (folder / "table.csv").write_text("t,q\n0,1\n1,2\n")

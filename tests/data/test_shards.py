@@ -17,6 +17,7 @@ from vpintegrator.data import generate, open_dataset
 from vpintegrator.data.dataset_file import digests, fingerprint
 from vpintegrator.errors import InputError
 from vpintegrator.storage.files import locked
+from vpintegrator.storage.hdf5 import write_attributes
 
 # an implicit method has stacks of one, so that few trajectories make several shards
 SMALL = {"method": "LSODA", "count": 200, "steps": 5, "rtol": 1e-8}
@@ -116,7 +117,7 @@ def test_a_lost_shard_is_told_and_made_again(view):
 def test_only_shards_beside_the_file_are_read(view, folder, source, said):
     with h5py.File(view.path, "r+") as file:
         if folder is not None:
-            file.attrs["shards"] = folder
+            write_attributes(file, {"shards": folder})
         else:
             shape = file["train/state"].shape
             del file["train/state"]

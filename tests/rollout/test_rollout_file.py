@@ -14,6 +14,7 @@ from vpintegrator.plotting import latex_table
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER
+from vpintegrator.storage.hdf5 import write_attributes
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def sound(tmp_path_factory):
 def attribute(where, key, value):
     def change(file):
         del file[where].attrs[key]
-        file[where].attrs.update({} if value is None else {key: value})
+        write_attributes(file[where], {} if value is None else {key: value})
 
     return change
 

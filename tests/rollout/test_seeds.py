@@ -12,6 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingTransformer
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.storage.hdf5 import write_attributes
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_the_file_holds_all_models(report, tmp_path):
     again = vp.open_rollout(tmp_path / "a.h5")
     pd.testing.assert_frame_equal(again.to_frame(), report.to_frame())
     with h5py.File(tmp_path / "a.h5", "r+") as file:
-        file.attrs["seeds"] = "[]"
+        write_attributes(file, {"seeds": "[]"})
     with pytest.raises(InputError, match="seeds"):
         vp.open_rollout(tmp_path / "a.h5")
 

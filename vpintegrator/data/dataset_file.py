@@ -27,7 +27,7 @@ from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.state_file import write_header, write_states
 from vpintegrator.errors import InputError, printable
-from vpintegrator.storage.hdf5 import create_hdf5
+from vpintegrator.storage.hdf5 import create_hdf5, write_attributes
 from vpintegrator.storage.reading import StoredGroup, check_shape, reading
 
 FORMAT = "vpintegrator-dataset"
@@ -76,18 +76,19 @@ def write_dataset(
     with create_hdf5(path, overwrite) as f:
         version = FORMAT_VERSION if varied else _PLAIN
         write_header(f, FORMAT, version, system, step)
-        f.attrs.update(attributes)
+        write_attributes(f, attributes)
         values = {name: conditions for name, (*_, conditions) in groups.items() if varied}
-        f.attrs["fingerprint"] = fingerprint(known, step, values)
+        write_attributes(f, {"fingerprint": fingerprint(known, step, values)})
         if varied:
-            f.attrs["varied"] = json.dumps(varied)
+            write_attributes(f, {"varied": json.dumps(varied)})
         for name, (states, times, numbers, conditions) in groups.items():
             group = f.create_group(name, track_order=True)
             write_states(group, states, times, system, numbers)
             if varied:
                 _write_conditions(group, list(varied), conditions)
         if shards is not None:
-            f.attrs["shards"], sizes = shards
+            folder, sizes = shards
+            write_attributes(f, {"shards": folder})
             numbers = np.arange(len(sizes), dtype=np.int64)
             scale = _write_column(f, "shard", numbers, "number of the file in the folder of shards")
             scale.make_scale("shard")
@@ -131,17 +132,17 @@ def _write_conditions(group: h5py.Group, names: Sequence[str], values: np.ndarra
         own = f"parameter {printable(name)} of the trajectory"
         title = "time between two states of the trajectory" if name == STEP else own
         dataset = _write_column(group, variable, np.asarray(column, dtype=np.float64), title)
-        dataset.attrs["units"] = "1"
+        write_attributes(dataset, {"units": "1"})
         dataset.dims[0].attach_scale(group["trajectory"])
-    group["state"].attrs["coordinates"] = " ".join(variables)
+    write_attributes(group["state"], {"coordinates": " ".join(variables)})
     if STEP in names:
-        group["time"].attrs["long_name"] = "number of steps: the time is so many times the step"
-        group["time"].attrs["units"] = "1"
+        title = "number of steps: the time is so many times the step"
+        write_attributes(group["time"], {"long_name": title, "units": "1"})
 
 
 def _write_column(group: h5py.Group, name: str, values: np.ndarray, title: str) -> h5py.Dataset:
     dataset = group.create_dataset(name, data=values)
-    dataset.attrs["long_name"] = title
+    write_attributes(dataset, {"long_name": title})
     return dataset
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import printable
-from vpintegrator.storage.hdf5 import fill, write_words
+from vpintegrator.storage.hdf5 import fill, write_attributes, write_words
 from vpintegrator.storage.reading import StoredGroup
 
 
@@ -25,14 +25,17 @@ def write_header(
     file: h5py.File, format_name: str, format_version: int, system: System, step: float
 ) -> None:
     """Root attributes that every file of this package carries."""
-    file.attrs["Conventions"] = "CF-1.10"
-    file.attrs["format"] = format_name
-    file.attrs["format_version"] = format_version
-    file.attrs["system_name"] = printable(system.name)  # HDF5 takes no zero character
-    file.attrs["system"] = system.text
-    file.attrs["parameters"] = json.dumps(system.definitions)
-    file.attrs["step"] = step
-    file.attrs["versions"] = versions()
+    values = {
+        "Conventions": "CF-1.10",
+        "format": format_name,
+        "format_version": format_version,
+        "system_name": printable(system.name),  # HDF5 takes no zero character
+        "system": system.text,
+        "parameters": json.dumps(system.definitions),
+        "step": step,
+        "versions": versions(),
+    }
+    write_attributes(file, values)
 
 
 def read_system(root: StoredGroup, path: Path) -> System:
@@ -60,18 +63,17 @@ def write_states(
     ``trajectories`` are their numbers, or the first of consecutive ones.
     """
     time = group.create_dataset("time", data=np.asarray(times, dtype=np.float64))
-    time.attrs["long_name"] = "time"
-    time.attrs["units"] = "1"
+    write_attributes(time, {"long_name": "time", "units": "1"})
     component = write_words(group, "component", system.components, "component of the state")
     if isinstance(trajectories, int):
         trajectories = trajectories + np.arange(state.shape[0])
     trajectory = group.create_dataset("trajectory", data=np.asarray(trajectories, dtype=np.int64))
-    trajectory.attrs["long_name"] = "number of the trajectory"
+    write_attributes(trajectory, {"long_name": "number of the trajectory"})
     for scale, name in ((trajectory, "trajectory"), (time, "time")):
         scale.make_scale(name)
     dataset = fill(group, "state", state)
-    dataset.attrs["long_name"] = f"state of the system: {printable(system.title)}"
-    dataset.attrs["units"] = "1"
+    title = f"state of the system: {printable(system.title)}"
+    write_attributes(dataset, {"long_name": title, "units": "1"})
     for axis, scale in enumerate((trajectory, time, component)):
         dataset.dims[axis].attach_scale(scale)
     return dataset

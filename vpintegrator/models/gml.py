@@ -22,7 +22,7 @@ from vpintegrator.models.transformers import StandardTransformer
 from vpintegrator.models.unstructured import ResidualNetwork
 from vpintegrator.models.volume_preserving import VolumePreservingFeedForward
 from vpintegrator.models.volume_preserving_transformers import VolumePreservingTransformer
-from vpintegrator.storage.reading import StoredGroup, open_any
+from vpintegrator.storage.reading import StoredGroup, check_heaps, open_any
 
 _MATRICES = {"SkewSymMatrix": "skew", "LowerTriangular": "lower", "UpperTriangular": "upper"}
 
@@ -85,7 +85,8 @@ def load_gml(
     """
     path = as_path("path", path)
     with open_any(path, "a network of GeometricMachineLearning.jl") as file:
-        root = StoredGroup(file, path)
+        check_heaps(path)
+        root = StoredGroup(file, path, own=False)
         numbers = sorted(int(n[1:]) for n in root.groups if re.fullmatch(r"L[0-9]{1,6}", n))
         layers = [_read(root.group(f"L{number}")) for number in numbers]
     values = [value for layer in layers for value in layer.values]

@@ -20,7 +20,7 @@ from vpintegrator.dynamics.state_file import write_header, write_states
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.rich_display import displayed
 from vpintegrator.rollout.variables import TRAJECTORY, Column, Variable
-from vpintegrator.storage.hdf5 import create_hdf5
+from vpintegrator.storage.hdf5 import create_hdf5, write_attributes
 
 if TYPE_CHECKING:
     import pandas
@@ -486,18 +486,18 @@ class Report:
                 "seed": self.seed,
                 "section": self.section_plane and json.dumps(self.section_plane),
             }
-            f.attrs.update({k: value for k, value in attributes.items() if value is not None})
+            write_attributes(f, {k: value for k, value in attributes.items() if value is not None})
             group = f.create_group(REFERENCE, track_order=True)
             times = self.times[: self.reference.shape[1]]
             write_states(group, self.reference, times, self.system)
             ERROR.write(group, self.reference_error)
             for name, run in self.members.items():
                 group = f.create_group(name, track_order=True)
-                group.attrs.update({key: printable(getattr(run, key)) for key in TEXTS})
-                group.attrs.update({key: getattr(run, key) for key in (*WINDOWS, *EPSILONS)})
-                group.attrs["structure"] = run.structure.text
+                write_attributes(group, {key: printable(getattr(run, key)) for key in TEXTS})
+                write_attributes(group, {key: getattr(run, key) for key in (*WINDOWS, *EPSILONS)})
+                write_attributes(group, {"structure": run.structure.text})
                 if run.order is not None:
-                    group.attrs["order"] = run.order
+                    write_attributes(group, {"order": run.order})
                 write_states(group, run.states, self.times, self.system)
                 for variable in (v for each in self.diagnostics for v in each.variables):
                     variable.write(group, getattr(run, variable.name), self.system)

@@ -16,7 +16,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
-from vpintegrator.storage.hdf5 import fill
+from vpintegrator.storage.hdf5 import fill, write_attributes
 from vpintegrator.storage.reading import StoredGroup
 
 TRAJECTORY = ("trajectory",)
@@ -83,11 +83,12 @@ class Variable:
         if values is None:
             return
         if not self.dims:
-            (group[self.attribute_of] if self.attribute_of else group).attrs[self.key] = values
+            item = group[self.attribute_of] if self.attribute_of else group
+            write_attributes(item, {self.key: values})
             return
         key, chunked = self.key, self.dims[:2] == SERIES  # and checksummed, as the states are
         dataset = fill(group, key, values) if chunked else group.create_dataset(key, data=values)
-        dataset.attrs["long_name"] = printable(self.title)
+        write_attributes(dataset, {"long_name": printable(self.title)})
         if self.dims == (key,):
             dataset.make_scale(key)
         else:
@@ -96,7 +97,7 @@ class Variable:
                     title = f"number of the {axis.rpartition('_')[2]}"
                     Variable(axis, title, (axis,)).write(group, np.arange(size))
                 dimension.attach_scale(group[axis])
-        dataset.attrs.update(self.attributes)
+        write_attributes(dataset, self.attributes)
 
     def read(self, group: StoredGroup, sizes: dict[str, int], system: System | None = None) -> Any:
         """Return the numbers in a group, None if they were not measured.

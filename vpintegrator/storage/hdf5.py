@@ -1,10 +1,15 @@
-"""Atomic writing of HDF5 files, safe against full disks and interruptions."""
+"""Atomic writing of HDF5 files, safe against full disks and interruptions.
+
+Texts that this package reads again have a fixed length. Those of variable length lie in a heap of
+the file, and HDF5 may go round for ever in a heap that is damaged.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 import h5py
@@ -14,7 +19,7 @@ from vpintegrator.storage.files import check_output, replacing
 
 _CHUNK_BYTES = 1 << 20
 _GROWTH = 1 << 24  # bytes by which a file in memory grows
-TEXT = h5py.string_dtype()
+_WORDS = h5py.string_dtype()  # of variable length: xarray takes these for words, and no others
 
 
 @contextmanager
@@ -38,10 +43,19 @@ def create_hdf5(path: str | os.PathLike[str], overwrite: bool = False) -> Iterat
         temporary.write_bytes(image)
 
 
+def write_attributes(item: h5py.Group | h5py.Dataset, values: Mapping[str, Any]) -> None:
+    """Write attributes: texts of fixed length in UTF-8, numbers and arrays of them."""
+    for key, value in values.items():
+        if isinstance(value, str):
+            data = value.encode()
+            value = np.array(data, dtype=h5py.string_dtype("utf-8", max(len(data), 1)))
+        item.attrs[key] = value
+
+
 def write_words(group: h5py.Group, name: str, names: Sequence[str], title: str) -> h5py.Dataset:
-    """Write a dimension scale of words."""
-    scale = group.create_dataset(name, data=np.array(names, dtype=object), dtype=TEXT)
-    scale.attrs["long_name"] = title
+    """Write a dimension scale of words, for other readers: nothing here reads them again."""
+    scale = group.create_dataset(name, data=np.array(names, dtype=object), dtype=_WORDS)
+    write_attributes(scale, {"long_name": title})
     scale.make_scale(name)
     return scale
 

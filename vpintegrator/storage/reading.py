@@ -2,14 +2,17 @@
 
 Whatever is read from a file is read through a :class:`StoredGroup`, which looks at what it is about
 to read first: that it is there, of the kind and shape expected, of a size in proportion to the
-file, and in the file itself. HDF5 would otherwise follow links to other files.
+file, and in the file itself. HDF5 would otherwise follow links to other files. Texts of variable
+length are refused: HDF5 may search a damaged heap of them for ever.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Any, NoReturn
 
 import h5py
 import numpy as np
-from h5py import h5d
+from h5py import h5d, h5t
 
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.file_kinds import KINDS, kind_of_format, kind_of_plain, refusal
@@ -26,6 +29,7 @@ from vpintegrator.storage.files import check_input, check_version
 LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes of the file
 COMPRESSION = 128  # beyond these, how many bytes of numbers for each byte of the file
 _CHECKSUM = 4  # bytes
+_HEAP = b"GCOL\x01\0\0\0"  # signature, version and reserved bytes of a global heap
 _REQUIRED: Any = object()
 _LOCKED = re.compile("unable to lock file|already open for write")  # messages of HDF5
 
@@ -43,10 +47,14 @@ class StoredGroup:
         Group of h5py.
     path
         Path of the file, for messages.
+    own
+        Whether the file is one of this package, whose texts have a fixed length.
     """
 
-    def __init__(self, group: h5py.Group, path: str | os.PathLike[str]) -> None:
-        self._group, self._path = group, Path(path)
+    def __init__(
+        self, group: h5py.Group, path: str | os.PathLike[str], *, own: bool = True
+    ) -> None:
+        self._group, self._path, self._own = group, Path(path), own
         inside = str(group.name).strip("/")
         self._where = f"{path}, {inside}" if inside else str(path)
 
@@ -68,17 +76,17 @@ class StoredGroup:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """All attributes, as h5py gives them."""
+        """All attributes: texts, numbers and arrays."""
         with reading(self._where):
-            return dict(self._group.attrs)
+            names = list(self._group.attrs)
+        return {name: _decoded(self._attribute(name)) for name in names}
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
         """Return an attribute that must be a text."""
         value = self._attribute(key, default)
         if value is default:
             return default
-        if isinstance(value, bytes):
-            value = value.decode("utf-8", "surrogateescape")
+        value = _decoded(value)
         if not isinstance(value, str) or re.search(r"[\ud800-\udfff]", value):
             self._refuse(key, "a text in UTF-8", value)
         return str(value)
@@ -137,13 +145,18 @@ class StoredGroup:
     def _attribute(self, key: str, default: Any = _REQUIRED) -> Any:
         with reading(f"{self._where}: the attribute '{key}'"):
             if key in self._group.attrs:
+                if self._own and has_variable_length(self._group, key):
+                    raise InputError(
+                        f"{self._where}: the attribute '{key}' has a variable length, and those of "
+                        "this package have a fixed one; make the file again"
+                    )
                 return self._group.attrs[key]
         if default is _REQUIRED:
             raise InputError(f"{self._where}: the attribute '{key}' is missing")
         return default
 
     def _refuse(self, key: str, expected: str, value: Any) -> NoReturn:
-        text = printable(repr(value), 50)
+        text = printable(repr(_decoded(value)), 50)
         raise InputError(f"{self._where}: the attribute '{key}' must be {expected}, not {text}")
 
     # Groups and datasets
@@ -167,7 +180,7 @@ class StoredGroup:
 
     def group(self, name: str) -> StoredGroup:
         """Return the group of this name in this group."""
-        return StoredGroup(self._child(name, h5py.Group, "group"), self._path)
+        return StoredGroup(self._child(name, h5py.Group, "group"), self._path, own=self._own)
 
     def dataset(self, name: str, axes: Sequence[int | None], kind: str = "f") -> h5py.Dataset:
         """Return a dataset that is checked but not read.
@@ -200,7 +213,8 @@ class StoredGroup:
 
     def labelled(self, name: str) -> StoredGroup:
         """Return a dataset, with access to its attributes."""
-        return StoredGroup(self._child(name, h5py.Dataset, "dataset"), self._path)
+        child = self._child(name, h5py.Dataset, "dataset")
+        return StoredGroup(child, self._path, own=self._own)
 
     def _child(self, name: str, kind: type, word: str) -> Any:
         where, shown = self._where, printable(name)
@@ -217,6 +231,56 @@ class StoredGroup:
     def _is_inside(self, name: str) -> bool:
         """Whether a name stands for the thing itself; links of any other kind are not followed."""
         return isinstance(self._group.get(name, getlink=True), h5py.HardLink)
+
+
+def check_heaps(path: str | os.PathLike[str]) -> None:
+    """Raise InputError unless the heaps of a file that hold texts of variable length are sound.
+
+    HDF5 goes from object to object by their sizes, and round for ever where a size is wrong
+    (HDF5 File Format Specification, section III.E).
+    """
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data.find(_HEAP)
+        while start >= 0:
+            (length,) = (
+                struct.unpack_from("<Q", data, start + 8) if start + 16 <= len(data) else (0,)
+            )
+            place, end = start + 16, start + length
+            number = 1
+            while number and place + 16 <= end <= len(data):
+                number, _, _, size = struct.unpack_from("<HHIQ", data, place)
+                place += 16 + -(-size // 8) * 8 if number else size
+            if place > end or end > len(data):
+                raise InputError(f"{path} is damaged: a heap of its texts is not consistent")
+            start = data.find(_HEAP, start + 4)
+
+
+def has_variable_length(item: h5py.Group | h5py.Dataset, key: str) -> bool:
+    """Whether the type of an attribute has a variable length; its value is not read."""
+    return _is_variable(item.attrs.get_id(key).get_type())
+
+
+def fixed_attribute(item: h5py.Group | h5py.Dataset, key: str) -> Any:
+    """Return an attribute of any file; None where it is missing, or has a variable length."""
+    if key not in item.attrs or has_variable_length(item, key):
+        return None
+    return item.attrs[key]
+
+
+def _is_variable(kind: Any) -> bool:
+    """Whether a type of HDF5, or one that it is made of, has a variable length."""
+    if isinstance(kind, h5t.TypeStringID):
+        return bool(kind.is_variable_str())
+    if isinstance(kind, h5t.TypeCompoundID):
+        members = map(kind.get_member_type, range(kind.get_nmembers()))
+        return any(_is_variable(member) for member in members)
+    if isinstance(kind, h5t.TypeArrayID):
+        return _is_variable(kind.get_super())
+    return bool(kind.get_class() == h5t.VLEN)
+
+
+def _decoded(value: Any) -> Any:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 @contextmanager
@@ -252,6 +316,9 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
         if not h5py.is_hdf5(path):
             return kind_of_plain(path)
     with open_any(path) as file:
+        with reading(str(path)):
+            if "format" in file.attrs and has_variable_length(file, "format"):
+                return "hdf5"
         return kind_of_format(StoredGroup(file, path).text("format", "")) or "hdf5"
 
 

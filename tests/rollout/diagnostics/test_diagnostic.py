@@ -82,7 +82,7 @@ def test_a_new_one_is_everywhere(path, tmp_path):
     report.save(tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["rk4/excursion"].dims[1][0].name == "/rk4/time"
-        assert file["rk4/path_length"].attrs["long_name"] == "length of the orbit"
+        assert file["rk4/path_length"].attrs["long_name"] == b"length of the orbit"
         assert file["rk4"].attrs["longest_path"] == run.path_length.max()
     assert same(report, vp.open_rollout(tmp_path / "a.h5", diagnostics=[path]))
     without = vp.open_rollout(tmp_path / "a.h5").runs["rk4"]

@@ -27,7 +27,8 @@ from vpintegrator.data.generation.plan import Accuracy, ShardPlan, combine, meas
 from vpintegrator.dynamics.state_file import versions, write_states
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.files import disk_errors, locked
-from vpintegrator.storage.hdf5 import create_hdf5
+from vpintegrator.storage.hdf5 import create_hdf5, write_attributes
+from vpintegrator.storage.reading import StoredGroup
 
 FORMAT = "vpintegrator-shard-1"
 
@@ -94,10 +95,11 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     # a file that is there may be damaged: its checksums tell
     damage = OSError, KeyError, ValueError, TypeError, RuntimeError
     with suppress(*damage), h5py.File(task.path) as f:
-        same = (f.attrs["identity"], int(f.attrs["number"])) == (task.identity, task.number)
+        root = StoredGroup(f, task.path)
+        same = (root.text("identity"), root.whole("number")) == (task.identity, task.number)
         if same and task.reuse:
             known = {name: digests(f[name]["state"][...]) for name in plan.groups()}
-            accuracy = Accuracy(**json.loads(f.attrs["accuracy"]))
+            accuracy = Accuracy(**root.json("accuracy"))
             return Shard(task.number, count, known, accuracy, reused=True)
     states, known = plan.integrate(progress), {}
     accuracy = measure_accuracy(plan, states)
@@ -107,9 +109,9 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
             first = plan.first + rows.start
             write_states(group, states[rows, part], recipe.times[part], recipe.system, first)
             known[name] = digests(states[rows, part])
-        f.attrs["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
-        f.attrs["format"], f.attrs["identity"] = FORMAT, task.identity
-        f.attrs["number"] = task.number
+        texts = {"format": FORMAT, "identity": task.identity}
+        texts["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
+        write_attributes(f, {**texts, "number": task.number})
     return Shard(task.number, count, known, accuracy, reused=False)
 
 
@@ -231,8 +233,8 @@ class Shards:
         identities = set()
         for shard in self.folder.glob("*.h5"):
             identities.add(self._identity)  # of one that is damaged, and made again
-            with suppress(OSError, KeyError), h5py.File(shard) as file:
-                identities.add(file.attrs["identity"])
+            with suppress(OSError, InputError), h5py.File(shard) as file:
+                identities.add(StoredGroup(file, shard).text("identity"))
         if resume and identities == {self._identity}:
             for left in self.folder.glob(".*.part"):  # of a process that was killed
                 left.unlink(missing_ok=True)

@@ -25,7 +25,13 @@ from vpintegrator.dynamics.expressions.parsing import check_name
 from vpintegrator.dynamics.family import STEP
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.files import check_input
-from vpintegrator.storage.reading import check_dataset, check_kind, open_any, reading
+from vpintegrator.storage.reading import (
+    check_dataset,
+    check_kind,
+    fixed_attribute,
+    open_any,
+    reading,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +45,7 @@ _AXES = (
     "trajectories, or --axes particles where it is atoms or bodies, which are one state together"
 )
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": r"\s+", ".dat": r"\s+"}
+_PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset")  # attributes of netCDF
 
 
 @dataclass(frozen=True)
@@ -301,7 +308,7 @@ def _hdf5_arrays(file: h5py.File, where: str) -> dict[str, Any]:
     def visit(name: str, item: Any) -> None:
         is_array = isinstance(item, h5py.Dataset) and item.shape is not None
         if is_array and (item.dtype.kind in "fiuc" or item.dtype.names == ("real", "imag")):
-            kind = item.attrs.get("MATLAB_class")
+            kind = fixed_attribute(item, "MATLAB_class")
             if kind is None:
                 arrays[name] = item
             elif kind not in (b"char", b"logical") and not name.startswith("#"):
@@ -548,7 +555,8 @@ def _array(values: Any, where: str) -> np.ndarray:
     with reading(where, said="cannot be read as an array"):
         if isinstance(values, h5py.Dataset):
             check_dataset(values, where)
-            return _unpacked(values[...], values.attrs)
+            packing = {name: fixed_attribute(values, name) for name in _PACKING}
+            return _unpacked(values[...], {k: v for k, v in packing.items() if v is not None})
         found: np.ndarray = as_numpy(values)
         return found
 

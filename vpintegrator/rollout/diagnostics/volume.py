@@ -104,7 +104,7 @@ def exact_log_determinant(
 _DIMS, _TITLE = ("{key}_trajectory", "{key}_time"), "log|det| of the derivative of the map: {name}"
 _STORED = (
     Variable("times", "time of the state or window", _DIMS[1:], "{key}_time"),
-    Variable("log_determinant", _TITLE, _DIMS, "{key}_log_determinant"),
+    Variable("log_determinant", _TITLE, _DIMS, "{key}_log_determinant", required=True),
 )
 
 
