@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 GIVEN_OTHERWISE = {
     "dim": "it is the number of components in the dataset",
     "dtype": "give dtype to vp.models.build",
-    "reversing_symmetries": "they are those of the system",
+    "reversing_symmetries": "they are those of the system, or none",
     "periodic": "angles are those that the system declares",
     **dict.fromkeys(
         ("cyclic", "conserved", "explicit_time", "parameters", "vanishing"),

@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import vpintegrator as vp
 from tests.cli.conftest import refused
@@ -86,6 +87,51 @@ MISTAKES = {
     "vp-export none.safetensors": "there is no file none.safetensors",
     "vp-export model.safetensors -p step=0.1": "spff is no family",
 }
+
+
+# with the output in the way: the mistake is told first, and without one that it is there
+BESIDE = {
+    "vp-train pendulum.h5 --model vpff --seconds -1": "seconds = -1.0 must be positive",
+    "vp-train pendulum.h5 --prefer cost": "--prefer cost needs the largest error",
+    "vp-train pendulum.h5 --model vpt --window 99": "states and its prediction need trajectories of",
+    "vp-train pendulum.h5 --model vpt --heads 2": "2 components allow at most 1",
+    "vp-train body.h5 --start model.safetensors": "states of 2 components, but body.h5",
+    "vp-train pendulum.h5 --model vpff --search --width 16": "leave out width",
+    "vp-train pendulum.h5 --model vpff --epochs 1": "exists already",
+    "vp-rollout model.safetensors --against rk44": "no classical method 'rk44'",
+    "vp-rollout model.safetensors --step 0.3": "a map has one step",
+    "vp-rollout model.safetensors --section 'r = 0'": "no component 'r'",
+    "vp-rollout --system pendulum --time 1 --steps 3": "either time or steps",
+    "vp-rollout --system pendulum": "exists already",
+    "vp-gen pendulum --step x": "expected a time",
+    "vp-gen pendulum -p I9=1": "no parameter 'I9'",
+    "vp-gen pendulum": "exists already",
+    "vp-import lab.csv --variable r": "no variable 'r'",
+    "vp-import lab.csv": "exists already",
+    "vp-plot rollout.h5 --figure poincare": "nothing to show in the figure 'poincare'",
+    "vp-plot rollout.h5 --columns energy": "columns must be one of",
+    "vp-plot rollout.h5": "exists already",
+    "vp-export model.safetensors -p step=0.1": "spff is no family",
+    "vp-export model.safetensors": "exists already",
+}
+
+
+@pytest.mark.parametrize("line", BESIDE)
+def test_a_mistake_is_told_before_a_file_in_the_way(line, inputs, monkeypatch, tmp_path):
+    name, *arguments = shlex.split(line)
+    output = tmp_path / "taken"
+    output.write_text("precious")
+    if name == "vp-plot":
+        output = tmp_path / "figures"
+        output.mkdir()
+        for file in ("overview.png", "poincare.png", "table.md"):
+            (output / file).write_text("precious")
+    monkeypatch.chdir(inputs)
+    command = importlib.import_module(f"vpintegrator.cli.{COMMANDS[name][0]}").main
+    result = CliRunner().invoke(command, [*arguments, "-o", str(output)])
+    assert result.exit_code == 2 and BESIDE[line] in result.output, result.output
+    for path in [output] if output.is_file() else output.iterdir():
+        assert path.read_text() == "precious"
 
 
 @pytest.fixture(scope="module")

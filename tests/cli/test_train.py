@@ -243,3 +243,19 @@ def test_a_model_that_learned_nothing_is_no_success(run, tmp_path, body, monkeyp
     monkeypatch.setattr(vp.models.Model, "forward", lambda *inputs: forward(*inputs) * math.nan)
     assert refused(run(main, body, *ADAM), "no validation error was finite")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reversing_symmetries_can_be_left_out(run, done, body):
+    """As ``reversible=False`` in Python, also in a search."""
+    options = ("--set", "reversing_symmetries=none", "--epochs", "2", "--overwrite")
+    sizes = (("--width", "4"), ("--search", "--set", "degree=2"))
+    for own in sizes:
+        done(main, body, "--model", "vpff", *own, "--epochs", "2", "--overwrite", "-o", "a")
+        done(main, body, "--model", "vpff", *own, *options, "-o", "b")
+        assert load("a").structure.reversing_symmetries
+        assert not load("b").structure.reversing_symmetries
+    others = ("--set", "reversing_symmetries=3")
+    result = run(main, body, "--model", "vpff", *others, "-o", "c")
+    assert refused(result, "they are those of the system, or none")
+    result = run(main, body, "--model", "resnet", *options[:2], "-o", "c")
+    assert refused(result, "reversing_symmetries")

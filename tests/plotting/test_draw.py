@@ -213,7 +213,7 @@ def test_mistakes(body, tmp_path, arguments, message):
         draw(body, tmp_path / "file")
 
 
-LONG = "A pendulum with friction, driven by a periodic torque, seen in a frame that rotates with $5 in it"
+LONG = "A pendulum with friction, driven by a periodic torque, in a frame that turns with $5 in it"
 
 
 @pytest.mark.parametrize("width", ["column", "page", "2.6"])

@@ -52,6 +52,9 @@ def read_arguments(
         key, equals, text = (part.strip() for part in entry.partition("="))
         if not equals or not key or not text:
             raise InputError(f"--set {entry}: give NAME=VALUE, such as split=halves")
+        if key == "reversing_symmetries" and key in known and text.lower() == "none":
+            result[key] = ()
+            continue
         if key in GIVEN_OTHERWISE:
             raise InputError(f"--set {entry}: {key} cannot be set; {GIVEN_OTHERWISE[key]}")
         if key not in known:
@@ -128,6 +131,8 @@ def kinds_asked(
         return [Network(model=network, training=replace(options, recipe=recipe))]
     if name is None:
         return KINDS
+    own = {key: value for key, value in arguments.items() if key != "reversing_symmetries"}
+    reversible = None if len(own) == len(arguments) else False
     if is_search:
-        return [search(name, training=options, **arguments)]
-    return [Network(arguments, architecture=name, training=options)]
+        return [search(name, reversible=reversible, training=options, **own)]
+    return [Network(own, reversible, architecture=name, training=options)]

@@ -312,6 +312,24 @@ def names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
+def check_outputs(
+    paths: Sequence[Path], overwrite: bool, check_arguments: Callable[[], object]
+) -> None:
+    """Raise InputError if a file cannot be written, early.
+
+    A mistake in the arguments, which ``check_arguments`` raises, is told first: with other
+    arguments the file may be another one.
+    """
+    from vpintegrator.storage.files import check_output
+
+    try:
+        for path in paths:
+            check_output(path, overwrite)
+    except InputError:
+        check_arguments()
+        raise
+
+
 def given(**values: Any) -> dict[str, Any]:
     """Return the values that are not None: those that the user gave."""
     return {name: value for name, value in values.items() if value is not None}

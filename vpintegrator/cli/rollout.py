@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ def main(
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.start import check_agreement, find_system, single_models
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
-    from vpintegrator.storage.files import check_output, safe_name
+    from vpintegrator.storage.files import safe_name
 
     options, own = cli.given(**values), cli.read_parameters(parameter)
     if initial:
@@ -89,13 +90,29 @@ def main(
         check_agreement(single, chosen)
     options["system"] = find_system(single, chosen)
     name = safe_name(options["system"].name, "model")
-    path = check_output(output or Path(f"{name}-rollout.h5"), overwrite)
+    path = output or Path(f"{name}-rollout.h5")
     options |= _measured(single, options)
+    cli.check_outputs([path], overwrite, lambda: _check(loaded, options))
     terminate_as_interrupt()
     with cli.progress() as show:
         report = compare(loaded or None, progress=show, **options)
     report.save(path, overwrite=overwrite)
     _print(report, path)
+
+
+class _Begun(Exception):
+    """The arguments of a comparison are right: its work begins."""
+
+
+def _check(models: dict[str, Any], options: dict[str, Any]) -> None:
+    """Raise InputError for arguments that a comparison refuses, without its work."""
+    from vpintegrator.rollout import compare
+
+    def begin(*_: Any) -> None:
+        raise _Begun
+
+    with suppress(_Begun):  # progress is told when all arguments have been looked at
+        compare(models or None, progress=begin, **options)
 
 
 def _print(report: Report, path: Path) -> None:

@@ -14,7 +14,7 @@ from vpintegrator.cli import command as cli
 from vpintegrator.cli.arguments import kinds_asked, read_arguments
 from vpintegrator.errors import InputError
 from vpintegrator.names import OPTIMIZERS
-from vpintegrator.storage.files import check_output, locked
+from vpintegrator.storage.files import locked
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -117,8 +117,12 @@ def main(
     path = output or Path(f"{name}.safetensors")
     numbered = [path.with_stem(f"{path.stem}-{place}") for place in range(1, seeds + 1)]
     paths = numbered if seeds > 1 else [path]
-    for each in paths:
-        check_output(each, overwrite)
+
+    def check() -> None:
+        kinds = kinds_asked(data, model, search, arguments, training, start, recipe, seed)
+        _check(data, kinds, limits)
+
+    cli.check_outputs(paths, overwrite, check)
     terminate_as_interrupt()
     count, states, _ = data.shapes["train"]
     steps = f"{count:,} training trajectories of {states - 1} steps of {data.step_text}"
@@ -147,6 +151,22 @@ def _refuse_without_model(names: Sequence[str]) -> None:
     if names:
         option = f"--{names[0].replace('_', '-')}"
         raise InputError(f"{option} has no effect on a search of all kinds; give --model NAME, too")
+
+
+def _check(data: Dataset, kinds: Sequence[Kind], limits: dict[str, Any]) -> None:
+    """Raise InputError for limits that are none, or a model that cannot be built."""
+    from vpintegrator.training import Budget, Network
+    from vpintegrator.training.training_data import TrainingData
+
+    Budget(*(limits.get(name) for name in ("seconds", "epochs", "target")))
+    if limits.get("prefer") == "cost" and "target" not in limits:
+        raise InputError("--prefer cost needs the largest error that is allowed: give --target")
+    known = TrainingData(data)
+    for kind in kinds:
+        if isinstance(kind, Network):
+            model = kind.model or kind.build(known, kind.architecture, 0)
+            known.check(model)
+            data.windows(model.window, model.prediction_window)
 
 
 def _train(

@@ -118,14 +118,14 @@ def export(
         one_of("dtype", dtype, ("float64", "float32"))
     if not _NAME.fullmatch(name):
         raise InputError(f"name must be a name of C, as vp or rigid_body, not {name!r}")
-    path = check_output(path, overwrite)
-    header = None if header is None else check_output(header, overwrite)
-    if header is not None and header.resolve() == path.resolve():
-        raise InputError(f"{path}: the header must be another file")
     model = load(model) if isinstance(model, str | os.PathLike) else model
     check_integrator(model)
     if model.ranges:
         raise InputError(_of_a_family(model))
+    if header is not None and Path(header).resolve() == Path(path).resolve():
+        raise InputError(f"{path}: the header must be another file")
+    path = check_output(path, overwrite)
+    header = None if header is None else check_output(header, overwrite)
     model = copy.deepcopy(model).cpu().eval()
     model = model if dtype is None else model.to(getattr(torch, dtype))
     note = "" if verify else "it was not asked for"

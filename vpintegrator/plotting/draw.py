@@ -107,6 +107,10 @@ def draw(
     known |= {figure.name: figure for figure in figures if not isinstance(figure, str)}
     names = [figure if isinstance(figure, str) else figure.name for figure in figures]
     drawn = {name: known[one_of("figure", name, known)](scene) for name in names or known}
+    with look.applied(), np.errstate(all="ignore"):
+        for name, figure in drawn.items():
+            if figures and not figure.applies():
+                raise InputError(f"figure: there is nothing to show in the figure '{name}'")
     texts, folder = {} if figures else tables, as_path("folder", folder)
     caption_files = [f"{name}.md" for name in names] or [_CAPTIONS]
     # all or nothing: files are moved to their places when the last one is complete
@@ -121,8 +125,6 @@ def draw(
                 if figure.applies():
                     write_figure(figure, {place / f"{name}.{suffix}": suffix for suffix in formats})
                     captions[name] = figure.caption()
-                elif figures:
-                    raise InputError(f"figure: there is nothing to show in the figure '{name}'")
         tell("", len(drawn), len(drawn))
         parts = [{name: captions[name]} for name in names] or [captions]
         texts |= dict(zip(caption_files, map(markdown_paragraphs, parts), strict=True))

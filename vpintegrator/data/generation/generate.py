@@ -135,13 +135,13 @@ def generate(
         atol=atol,
         seed=seed,
     )
+    plan, wanted, done = ShardPlan.of(recipe), recipe.steps, 0
     found = _layout(path, recipe) if resume else None
     path = check_output(path, overwrite or found is not None)
     if found == "file":
         with locked(path):
             remove_shards(path)  # if it was stopped just before that
         return _opened(path, recipe)
-    plan, wanted, done = ShardPlan.of(recipe), recipe.steps, 0
     if single_file is None:
         size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
         single_file = found != "view" and size <= _LARGEST_SINGLE
