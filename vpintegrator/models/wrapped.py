@@ -159,13 +159,22 @@ class WrappedModel(Model):
     def check_trainable(self, windows: torch.Tensor) -> None:
         """Raise InputError unless images of windows (n, window, dim) depend on the parameters."""
         parameters = [p for p in self.parameters() if p.requires_grad]
-        with told(self, "be trained"), evaluating(self), torch.enable_grad():
-            gradients = torch.autograd.grad(self(windows).sum(), parameters, allow_unused=True)
-        if all(gradient is None for gradient in gradients):
-            raise InputError(
-                f"{self.name} cannot be trained: its states do not depend on its parameters; "
-                "torch.autograd.grad inside a forward needs create_graph=True"
-            )
+        reason, windows = "", windows[:: -(-len(windows) // 16)]
+        with evaluating(self), torch.enable_grad():
+            for part in (windows, *windows.split(1)):  # a network may branch
+                try:
+                    total = self(part).sum()
+                    gradients = torch.autograd.grad(total, parameters, allow_unused=True)
+                except Exception as error:  # whatever it raises
+                    reason = first_line(error)
+                    continue
+                if any(gradient is not None for gradient in gradients):
+                    return
+                reason = (
+                    "its states do not depend on its parameters; torch.autograd.grad inside a "
+                    "forward needs create_graph=True"
+                )
+        raise InputError(f"{self.name} cannot be trained: {reason}")
 
     def _check_each_by_itself(self, shape: tuple[int, ...]) -> None:
         """Warn if the module is random, remembers its calls, or mixes the states of a batch."""

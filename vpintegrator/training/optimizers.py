@@ -244,6 +244,8 @@ class LevenbergMarquardt(Optimizer, Residual):
         check_time()
         vector = parameters.detach().requires_grad_()
         residual = self.residuals(vector, pair)  # (row,)
+        if not residual.requires_grad:  # a branch of the network without parameters
+            return residual.new_zeros(len(residual), len(vector)), residual
         rows = torch.eye(len(residual)).to(residual)  # (row, row)
         options: Any = {"retain_graph": True}
         try:

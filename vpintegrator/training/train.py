@@ -239,7 +239,7 @@ def optimise(
         model.to(options.device)
         held_out, scale = data.held_out(model), data.error_scale
         if isinstance(model, WrappedModel):
-            model.check_trainable(held_out.inputs[:8])
+            model.check_trainable(held_out.inputs)
         best = _weights(model)
 
         with (
