@@ -92,7 +92,7 @@ def test_modes_of_inference_change_nothing():
 def test_maps_that_are_none_say_so():
     with pytest.warns(UserWarning, match="gives other states when it is called again"):
         model = vp.wrap(networks.Random(), dim=2, step=H)
-    with pytest.raises(InputError, match="called again with the same ones, so it has no deriv"):
+    with pytest.raises(InputError, match="called again, so it has no derivative"):
         model.derivative(windows())
     with pytest.warns(UserWarning, match="called again"):
         remembering = vp.wrap(networks.Remembering(), dim=2, step=H)

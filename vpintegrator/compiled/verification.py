@@ -77,6 +77,8 @@ def verify_model(machine: Predictor, model: Model, windows: Any = None) -> None:
 
     with _pytorch(model), torch.no_grad(), unrolled():
         expected, again = predicted(both), predicted(_nudged(both, generator))
+        if not np.array_equal(predicted(both), expected, equal_nan=True):
+            raise NotCompilable("the model gives other states when it is called again")
         near = _near(model, both) & _near(model, expected)
     near |= not near.any()
     floors = _HIDDEN * model.coordinates.state_scale.numpy()

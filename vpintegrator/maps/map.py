@@ -178,11 +178,19 @@ class Map(ABC):
         states = self.states(windows, parameters)
         while steps > 0:
             needed = min(calls, -(-steps // self.prediction_window))
-            with np.errstate(all="ignore"):  # diverging states overflow
-                block = np.concatenate(list(islice(states, needed)), axis=1)[:, :steps]
+            parts: list[np.ndarray] = []
+            failure: Exception | None = None
+            try:
+                with np.errstate(all="ignore"):  # diverging states overflow
+                    parts.extend(islice(states, needed))
+            except Exception as error:  # the states before it are known
+                failure = error
+            block = np.concatenate([np.asarray(windows)[:, :0], *parts], axis=1)[:, :steps]
             steps -= block.shape[1]
             for first in range(0, block.shape[1], chunk):
                 yield block[:, first : first + chunk]
+            if failure is not None:
+                raise failure
 
     @final
     @staticmethod

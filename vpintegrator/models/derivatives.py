@@ -73,7 +73,7 @@ def network_tangent(
     k = as_parameters(model, parameters, len(given))
     own = () if k is None else (k,)
     vectors = np.broadcast_to(vectors, (len(given), *vectors.shape[-2:]))
-    tangents = torch.from_numpy(np.ascontiguousarray(vectors)).to(given)
+    tangents = torch.from_numpy(np.array(vectors)).to(given)
     reasons: list[str] = []
     known = model.__dict__.get(_WAY)
     with evaluating(model), _plain_kernels():
@@ -245,8 +245,7 @@ def _check_repeatable(model: Any, windows: torch.Tensor, k: tuple[torch.Tensor, 
     first, second = (_images(model, some, tuple(x[:_COMPARED] for x in k)) for _ in range(2))
     if not np.allclose(first, second, rtol=1e-6, atol=1e-9, equal_nan=True):
         raise InputError(
-            f"{model.name} gives other states when it is called again with the same ones, so it "
-            "has no derivative: its steps are random, or depend on earlier calls"
+            f"{model.name} gives other states when it is called again, so it has no derivative"
         )
 
 

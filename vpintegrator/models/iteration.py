@@ -63,13 +63,30 @@ def trajectories(
             times = first_times[:, None] + model.get_buffer("time_step") * steps_done
             period = model.coordinates.periods.get(model.dim - 1)
             windows[..., -1] = times[:, :1] if period is None else times[:, :1] % period
-        states = predict(windows, count)
+        failure: BaseException | None = None
+        try:
+            states = predict(windows, count)
+        except Unfinished as error:  # the states before it are known
+            states = error.states
+            failure = error.__cause__
         if timed:
-            states[..., -1] = torch.where(states[..., -1].isfinite(), times[:, 1:], torch.nan)
+            states[..., -1] = torch.where(
+                states[..., -1].isfinite(), times[:, 1 : 1 + states.shape[1]], torch.nan
+            )
         windows = torch.cat([windows, states[:, -window:]], dim=1)[:, -window:].contiguous()
         states = _nan_after_divergence(states, failed)[:, : steps - done]
         done += states.shape[1]
-        yield from states.split(chunk, dim=1)
+        if states.shape[1]:
+            yield from states.split(chunk, dim=1)
+        if failure is not None:
+            raise failure
+
+
+class Unfinished(Exception):
+    """Failure of a model after some ``states`` (trajectory, count, dim); the cause says which."""
+
+    def __init__(self, states: torch.Tensor) -> None:
+        self.states = states
 
 
 def _called(
@@ -82,7 +99,11 @@ def _called(
     # weights that are computed from others (Stiefel) are computed once
     with evaluating(model), gradients_off(), torch.nn.utils.parametrize.cached():
         for known in range(window, window + calls * new, new):
-            states[:, known : known + new] = model.predict(states[:, known - window : known], *k)
+            try:
+                images = model.predict(states[:, known - window : known], *k)
+                states[:, known : known + new] = images
+            except Exception as error:  # whatever a network of the user raises
+                raise Unfinished(states[:, window:known]) from error
     return states[:, window:]
 
 

@@ -19,6 +19,7 @@ from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics import work_precision as study
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan
 from vpintegrator.rollout.diagnostics.registry import with_own
+from vpintegrator.rollout.guarded_map import GuardedMap, warn_of_failures
 from vpintegrator.rollout.reference import Progress, Reference, outside_bound, solve_reference
 from vpintegrator.rollout.report import EPSILONS, WINDOWS, Report, Run, by_name
 from vpintegrator.rollout.start import (
@@ -142,6 +143,9 @@ def compare(
 
     Notes
     -----
+    A map that raises an exception loses no other row: its states are NaN from there on, what was
+    not measured is missing, and ``remark`` and a warning say the reason.
+
     Costs are processor seconds of a step of one of 1,000 states, for all methods in turn.
 
     Examples
@@ -171,13 +175,16 @@ def compare(
         for place, name in enumerate(maps if compiled is not False else ()):
             show("compilation", place, len(maps))
             maps[name] = machine_code(maps[name], first, compiled)
+        guarded = {name: GuardedMap(map) for name, map in maps.items()}
         if given is None:
             exact = solve_reference(system, first, step * np.arange(known + 1), show, bound)
         else:
             exact = Reference(given[:, : known + 1], np.full(len(given), np.nan))
         motion = exact.states[:, : steps + 1].transpose(1, 0, 2)
         spread = spread_of(system, np.nanstd(motion[..., system.moving], axis=(0, 1)))
-        costs = step_table(maps, system, exact, spread)
+        costs = step_table(guarded, system, exact, spread)
+        for map in guarded.values():
+            map.failure = ""  # the costs have told it
         threshold = threshold or 0.1 * spread
         # the reference of an orbit ends where its own error passes a tenth of the threshold
         exact = exact.until(system, 0.1 * threshold, window)
@@ -197,13 +204,14 @@ def compare(
         if given is None:
             warn_of_drift(system, exact, known)
         members: dict[str, Run] = {}
-        for name, map in maps.items():
+        for name, map in guarded.items():
             windows = np.ascontiguousarray(exact.states[:, : map.window])
             members[name] = roll_out(name, map, plan, windows, kinds, show)
         runs = by_name(members, seeds)
         # of several models of one name the first
-        firsts = {name: maps[run.members[0].name] for name, run in runs.items()}
+        firsts = {name: guarded[run.members[0].name] for name, run in runs.items()}
         studies = study(firsts, first, progress=show) if work_precision else {}
+    warn_of_failures(guarded)
     ends = np.searchsorted(stored, len(plan.reference))
     return Report(
         system=system,

@@ -11,7 +11,7 @@ import numpy as np
 
 from vpintegrator.arguments import real_array, whole_number
 from vpintegrator.compiled import machine_code
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, first_line
 from vpintegrator.maps import Map
 from vpintegrator.maps.map import checked_windows
 from vpintegrator.rollout.start import is_model, wrapped
@@ -72,7 +72,7 @@ def rollout(
     Raises
     ------
     InputError
-        If an argument is wrong.
+        If an argument is wrong, or a map of the user raises an exception.
 
     Examples
     --------
@@ -100,10 +100,18 @@ def rollout(
         chunk = max(min(chunk, steps // 100), 1)
     done, chunks = map.window - 1, [windows]
     with step_bar(progress) as show:
-        for states in _advance(machine, windows, steps - done, chunk):
-            chunks.append(states)
-            done += states.shape[1]
-            show(map.name, done, steps)
+        try:
+            for states in _advance(machine, windows, steps - done, chunk):
+                chunks.append(states)
+                done += states.shape[1]
+                show(map.name, done, steps)
+        except InputError:
+            raise
+        except Exception as error:  # whatever a map of the user raises
+            kind = type(error).__name__
+            raise InputError(
+                f"{map.name} raises {kind} at step {done + 1}: {first_line(error)}"
+            ) from error
     if isinstance(windows, np.ndarray):
         return np.ascontiguousarray(np.concatenate(chunks, axis=1)[:, : steps + 1])
     import torch

@@ -14,6 +14,7 @@ from vpintegrator.compiled.method import CompiledMethod, Machine
 from vpintegrator.compiled.one_step import (
     MethodStep,
     ModelStep,
+    OneStep,
     OneStepTable,
     applicable_methods,
     compiling,
@@ -23,6 +24,7 @@ from vpintegrator.compiled.one_step import (
 from vpintegrator.compiled.timing import repeat_states
 from vpintegrator.dynamics import System
 from vpintegrator.maps import ClassicalMap, Map
+from vpintegrator.rollout.guarded_map import GuardedMap, unguarded
 from vpintegrator.rollout.reference import Reference, solve_reference
 
 
@@ -69,7 +71,15 @@ def step_table(
             if not isinstance(machine, str):
                 methods.append(_method_step(name, machine, states[:, None], error))
     with np.errstate(all="ignore"):
-        return measure_steps(models, methods)
+        table = measure_steps(models, methods)
+    return OneStepTable(tuple(_without_failure(row, maps.get(row.name)) for row in table.rows))
+
+
+def _without_failure(row: OneStep, map: Map | None) -> OneStep:
+    """Return a row of the table; one without numbers where the map has failed."""
+    if isinstance(map, GuardedMap) and map.failure:
+        return OneStep(row.name, row.kind, error=math.nan, note=map.failure)
+    return row
 
 
 def _windows(
@@ -100,6 +110,7 @@ def _model_step(
     errors = [error(states[:, k], k) for k in range(min(new, ahead))]
     value = errors[0] if errors else math.nan
     later = tuple(errors) if new > 1 else ()
+    map = unguarded(map) if isinstance(unguarded(map), Machine) else map
     if not isinstance(map, Machine):
         return ModelStep(name, value, partial(_calls, map, batch), new, "in PyTorch", later)
     machine: Any = machine_code(map.original, batch)  # that for many trajectories
@@ -110,8 +121,9 @@ def _model_step(
 def _method_step(
     name: str, map: Map, windows: np.ndarray, error: Callable[[np.ndarray], float]
 ) -> MethodStep:
-    batch, is_rival = repeat_states(windows), isinstance(map, CompiledMethod)
-    note, machine = "in NumPy" if isinstance(map, ClassicalMap) else "", cast(Any, map)
+    plain = unguarded(map)
+    batch, is_rival = repeat_states(windows), isinstance(plain, CompiledMethod)
+    note, machine = "in NumPy" if isinstance(plain, ClassicalMap) else "", cast(Any, map)
 
     def at(substeps: int) -> Any:
         return machine.at_step(map.step / substeps) if is_rival else map

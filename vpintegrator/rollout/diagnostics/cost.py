@@ -20,6 +20,7 @@ from vpintegrator.maps import ClassicalMap, Map, PeriodMap, classical
 from vpintegrator.maps.base import check_initial
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.tangent import first_windows
+from vpintegrator.rollout.guarded_map import GuardedMap
 from vpintegrator.rollout.reference import Progress, Reference, solve_reference
 from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.variables import Column, Variable
@@ -251,6 +252,8 @@ class Evaluations(Diagnostic):
     variables = (Variable("evaluations_per_step", "evaluations of the vector field in a step"),)
 
     def result(self) -> dict[str, Any]:
+        if isinstance(self.map, GuardedMap) and self.map.failure:
+            return {"evaluations_per_step": None}
         return {"evaluations_per_step": count_evaluations(self.map, self.ensemble.sample[:, 0])}
 
     @classmethod

@@ -153,7 +153,7 @@ class VolumeChange(Diagnostic):
                 changes = changes + density.sum(axis=-1).reshape(changes.shape)
                 volume["measure"] = Volume(times, changes.T)
         history = self.ensemble.tangent_history
-        if history is not None:
+        if history is not None and not np.isnan(history.log_determinant[:, 1:]).all():
             values = history.log_determinant
             if system.contracts:
                 first = self.ensemble.first[: len(values), 0]
