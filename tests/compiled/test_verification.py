@@ -80,7 +80,7 @@ def test_wrong_derivatives_are_refused(monkeypatch):
     ("function", "message"),
     [
         (remembers, "count changes whenever the model predicts"),
-        (random, WRONG),
+        (random, "gives other states when it is called again"),
         (mean_of_trajectories, WRONG),
     ],
 )

@@ -66,3 +66,23 @@ def test_wrong_shapes(shape):
     model = VolumePreservingTransformer(dim=3, window=3)
     with pytest.raises(InputError, match="windows of shape"):
         rollout(model, np.ones(shape), 5)
+
+
+@pytest.mark.parametrize(
+    ("trajectories", "steps", "is_compiled"),
+    [(1000, 1000, True), (1, 5100, True), (1, 4000, False), (100_000, 5, False), (8, 300, False)],
+)
+def test_states_are_counted_when_a_rollout_is_compiled(
+    trajectories, steps, is_compiled, monkeypatch
+):
+    asked = []
+
+    def machine_code(map, states, compiled):
+        asked.append(compiled)
+        return vp.Map.from_function(lambda z: z, step=0.1, dim=2)  # at once
+
+    monkeypatch.setattr("vpintegrator.rollout.iteration.machine_code", machine_code)
+    model = vp.models.VolumePreservingFeedForward(dim=2)
+    vp.rollout(model, np.zeros((trajectories, 2)), steps)
+    vp.rollout(model, np.zeros((trajectories, 2)), 3, compiled=True)
+    assert asked == [None if is_compiled else False, True]

@@ -94,10 +94,10 @@ def _called(
 ) -> torch.Tensor:
     """Return the states (trajectory, calls * new, dim) of several calls in PyTorch."""
     window, new = model.window, model.prediction_window
-    states = windows.new_empty((len(windows), window + calls * new, model.dim))
-    states[:, :window] = windows
     # weights that are computed from others (Stiefel) are computed once
     with evaluating(model), gradients_off(), torch.nn.utils.parametrize.cached():
+        states = windows.new_empty((len(windows), window + calls * new, model.dim))
+        states[:, :window] = windows
         for known in range(window, window + calls * new, new):
             try:
                 images = model.predict(states[:, known - window : known], *k)

@@ -117,14 +117,17 @@ class WrappedModel(Model):
 
     def _images(self, states: torch.Tensor) -> Any:
         """Return what the module gives for states (n, dim), or windows (n, window, dim)."""
-        if not self.needs_gradient:
-            return self.core(states.clone())  # the module may change them in place
-        is_inner = not torch.is_grad_enabled()
-        with torch.enable_grad():
-            if not states.requires_grad:
-                states = states.detach().clone().requires_grad_()
-            images = self.core(states.clone())
-        return images.detach() if is_inner and torch.is_tensor(images) else images
+        without_gradient = not torch.is_grad_enabled()
+        if self.needs_gradient:
+            with torch.enable_grad():
+                if not states.requires_grad:
+                    states = states.detach().clone().requires_grad_()
+                images = self.core(states.clone())
+        else:
+            images = self.core(states.clone())  # the module may change them in place
+        if without_gradient and torch.is_tensor(images) and images.requires_grad:
+            return images.detach()
+        return images
 
     def _try(self) -> None:
         """Raise InputError if states have another shape than they should have.

@@ -27,6 +27,7 @@ def rollout(
     *,
     parameters: Any = None,
     worth: int = 5000,
+    batch: int = 200,
     chunk_values: int = 500_000,
     largest_chunk: int = 4096,
 ) -> Any:
@@ -49,14 +50,17 @@ def rollout(
         Called a hundred times or more with the name of the map, steps done, and steps in all; True
         for a bar, False for none. By default a bar appears on a terminal after two seconds.
     compiled
-        Whether the map runs as machine code (see ``vpintegrator.compiled``), by default from
-        ``worth`` evaluations on. Machine code is equal up to rounding and ten to hundreds of times
-        faster; a new model takes seconds to compile. On a GPU models run in PyTorch.
+        Whether the map runs as machine code (see ``vpintegrator.compiled``), by default where the
+        states to be computed are worth it. Machine code is equal up to rounding and ten to
+        hundreds of times faster; a new model takes seconds to compile. On a GPU models run in
+        PyTorch.
     parameters
         Of a family: step and parameters by name, numbers or arrays (trajectory,); or in the order
         of ``ranges``, (p,) or (trajectory, p).
-    worth
-        Evaluations from which on compiling pays.
+    worth, batch
+        Evaluations of one state from which on compiling pays. In PyTorch an evaluation of so many
+        states as ``batch`` takes twice the time of one state, so 1,000 trajectories of 3,000 steps
+        count as 18,000 evaluations.
     chunk_values, largest_chunk
         Numbers and steps computed at a time: they stay in a cache. On a GPU chunks are longer.
 
@@ -90,7 +94,8 @@ def rollout(
         raise InputError("initial holds a value that is not finite")
     if parameters is not None:
         map, windows = _with_parameters(map, windows, parameters)
-    if compiled is None and steps // map.prediction_window < worth:
+    calls = steps / map.prediction_window
+    if compiled is None and calls * (1 + len(windows) / batch) < worth:
         compiled = False
     machine = machine_code(map, windows if map.window > 1 else windows[:, 0], compiled)
     if is_model(map) and map.scale.device.type == "cuda":
