@@ -80,3 +80,18 @@ def test_pairs_in_arrays_and_files(options, done, tmp_path):
     dataset = vp.open_dataset(tmp_path / "a.h5")
     np.testing.assert_array_equal(pairs_of(dataset), expected())
     assert dataset.step == 0.25
+
+
+@pytest.mark.parametrize("names", ["q", "u,v", "q1,q2"])
+def test_states_that_claim_no_structure_are_trained_with_any_window(names, done, tmp_path):
+    t, count = 0.3 * np.arange(30), len(names.split(","))
+    lines = [f"run,time,{names}"]
+    for k in range(8):
+        states = [(0.5 + 0.1 * k) * np.exp(-0.1 * t) * np.cos(t + 0.4 * n) for n in range(count)]
+        lines += [",".join(map(repr, [k, *row])) for row in np.stack([t, *states], 1).tolist()]
+    (tmp_path / "q.csv").write_text("\n".join(lines) + "\n")
+    done(main, "q.csv", "--structure", "none")
+    for window in ("1", "2"):
+        output = done(train, "q.h5", "--window", window, "--epochs", "3", "--overwrite")
+        assert "no structure is kept" in output and "written to q.safetensors" in output
+        assert vp.load(tmp_path / "q.safetensors").structure.form == "none"
