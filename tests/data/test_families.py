@@ -12,6 +12,7 @@ from vpintegrator.data.dataset_file import digests, fingerprint
 from vpintegrator.data.generation.plan import ShardPlan
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
+from vpintegrator.storage.hdf5 import write_attributes
 
 VARY = {"step": [0.05, 0.4], "I1": [1.5, 2.5], "I2": {"low": 0.5, "high": 1.5, "log": True}}
 # an implicit method has stacks of one, so that few trajectories make several shards
@@ -166,10 +167,10 @@ def test_a_solution_that_ends_is_told_in_steps(tmp_path):
         (lambda f: f["train/step"].__setitem__(0, np.nan), "the step of a trajectory is no posit"),
         (lambda f: f.__delitem__("test/parameter_I1"), "there is no dataset 'parameter_I1'"),
         (
-            lambda f: f.attrs.__setitem__("varied", '{"step": [1, "a"]}'),
+            lambda f: write_attributes(f, {"varied": '{"step": [1, "a"]}'}),
             "expected the least and the largest",
         ),
-        (lambda f: f.attrs.__setitem__("varied", '{"$I1": [1, 2]}'), "'[$]I1' is no valid name"),
+        (lambda f: write_attributes(f, {"varied": '{"$I1": [1, 2]}'}), "'[$]I1' is no valid name"),
     ],
 )
 def test_a_damaged_file_is_told(body, tmp_path, change, message):

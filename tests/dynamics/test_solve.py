@@ -63,7 +63,7 @@ def test_a_solution_that_ends_is_reported():
     [
         ({"initial": np.zeros((2, 4))}, r"shape \(trajectory, 3\)"),
         ({"initial": np.full((2, 3), np.nan)}, "are finite"),
-        ({"initial": np.ones((2, 3)) * 1j}, "array of numbers"),
+        ({"initial": np.ones((2, 3)) * 1j}, "array of real numbers"),
         ({"times": np.array([0.0, 1.0, 1.0])}, "must be finite and increase"),
         ({"times": [0, np.nan]}, "must be finite and increase"),
         ({"method": "DOP583"}, "did you mean 'DOP853'"),
