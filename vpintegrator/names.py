@@ -31,7 +31,7 @@ CLASSICAL_METHODS = (
     "radau",
     "lsoda",
 )
-OPTIMIZERS = ("auto", "levenberg-marquardt", "adam", "linear", "l-bfgs")
+OPTIMIZERS = ("auto", "levenberg-marquardt", "adam", "momentum", "linear", "l-bfgs")
 DEFAULT_SECONDS = 150.0  # of a training whose budget nobody gives
 LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")

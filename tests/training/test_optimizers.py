@@ -9,7 +9,7 @@ from vpintegrator.data import windows
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.rollout import rollout
 from vpintegrator.training import train
-from vpintegrator.training.optimizers import LevenbergMarquardt
+from vpintegrator.training.optimizers import LevenbergMarquardt, Momentum
 from vpintegrator.training.residuals import Objective
 
 
@@ -28,6 +28,26 @@ def test_steps_do_not_depend_on_blocks(body, one_step):
 def test_every_optimizer_learns(body, one_step, name):
     history = train(one_step(), body, optimizer=name, epochs=12, batch=200)
     assert history.best_validation_error < 0.1
+
+
+def test_momentum_is_polyaks_heavy_ball(body, one_step):
+    """One batch of all windows: two steps, with gradients by torch."""
+    states = torch.from_numpy(body.states("train"))
+    inputs, targets = states[:, :1], states[:, 1:2]
+    pairs, model, other = Pairs.of_tensors(inputs, targets), one_step(), one_step()
+    optimizer = Momentum(model, pairs, batch=len(pairs), generator=torch.Generator())
+    velocity = [torch.zeros_like(p) for p in other.parameters()]
+    for progress in (0.0, 0.25):
+        optimizer.epoch(progress)
+        difference = other(inputs) - targets
+        scaled = difference / other.coordinates.state_scale
+        gradients = torch.autograd.grad(scaled.square().mean(), [*other.parameters()])
+        rate = 0.1 * optimizer.decay(progress)
+        with torch.no_grad():
+            for p, v, g in zip(other.parameters(), velocity, gradients, strict=True):
+                p.sub_(rate * v.mul_(0.9).add_(g))
+    for own, expected in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(own, expected, rtol=0, atol=1e-12)
 
 
 def test_a_target_ends_training(body, one_step):

@@ -50,10 +50,10 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
     target=cli.number("ERROR", "Stop at this validation error."),
     prefer=cli.choice("WHAT", ["error", "cost"], "cost: the cheapest step below --target. [error]"),
     optimizer=cli.choice(
-        "NAME", OPTIMIZERS, "levenberg-marquardt, adam, l-bfgs, linear. [by size]"
+        "NAME", OPTIMIZERS, "levenberg-marquardt, adam, momentum, l-bfgs, linear. [by size]"
     ),
     batch=cli.whole(1, "Windows in a step of the optimizer."),
-    learning_rate=cli.number("RATE", "Of Adam, at first. [0.005]"),
+    learning_rate=cli.number("RATE", "Of Adam (0.005) and momentum (0.1), at first."),
     seed=cli.whole(0, "Seed of weights and batches. [0]", default=0),
     seeds=cli.whole(1, "Train N models with different seeds. [1]", default=1),
     device=cli.text("DEVICE", "Where to train: cpu, cuda, cuda:N or mps. [cpu]"),

@@ -19,6 +19,7 @@ from vpintegrator.training.one_step import one_step
 from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.results import Fit, History, best
+from vpintegrator.training.stiefel_adam import StiefelAdam
 from vpintegrator.training.train import train
 from vpintegrator.training.trainer import Trainer
 
@@ -41,6 +42,7 @@ __all__ = [
     "PolynomialRegression",
     "Rival",
     "Splittings",
+    "StiefelAdam",
     "Trainer",
     "TrainingOptions",
     "WidestNetwork",

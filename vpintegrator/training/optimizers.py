@@ -290,7 +290,11 @@ class Adam(Optimizer):
         super().__init__(*arguments, **options)
         self.rate = self.learning_rate or self.first_rate
         self.parameters = torch.nn.Parameter(self.residuals.read())
-        self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate, betas=self.betas)
+        self.optimizer = self.torch_optimizer()
+
+    def torch_optimizer(self) -> torch.optim.Optimizer:
+        """Return the optimizer of torch that does the steps."""
+        return torch.optim.Adam([self.parameters], lr=self.rate, betas=self.betas)
 
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
@@ -354,6 +358,28 @@ class PublishedAdam(Adam):
 
     def divisor(self, squares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return 2 * squares.sqrt() * targets.norm()
+
+
+class Momentum(Adam):
+    """Gradient descent with momentum: batches and the fall of the rate are those of ``Adam``.
+
+    Polyak, USSR Comput. Math. Math. Phys. 4 (1964). A step is ``learning_rate`` times the sum of
+    the gradients so far, each older one counting 0.9 times as much.
+
+    Parameters
+    ----------
+    model, pairs, objective, generator, compiled
+        See :class:`Optimizer`.
+    batch, learning_rate
+        1024 windows and 0.1 by default.
+    """
+
+    name = "momentum"
+    first_rate = 0.1
+    decay_of_gradients: ClassVar[float] = 0.9
+
+    def torch_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD([self.parameters], self.rate, self.decay_of_gradients)
 
 
 class LinearSolve(Optimizer):
@@ -428,5 +454,11 @@ class LBFGS(Optimizer):
         self.optimizer = torch.optim.LBFGS([self.parameters], **sizes, **endless)  # type: ignore[arg-type]
 
 
-_ALL: tuple[type[Optimizer], ...] = (LevenbergMarquardt, Adam, LinearSolve, LBFGS)
+_ALL: tuple[type[Optimizer], ...] = (
+    LevenbergMarquardt,
+    Adam,
+    Momentum,
+    LinearSolve,
+    LBFGS,
+)
 BY_NAME = {kind.name: kind for kind in _ALL}

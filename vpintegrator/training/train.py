@@ -350,7 +350,7 @@ def choose_optimizer(model: Model, options: TrainingOptions) -> type[Optimizer]:
         if model.linear_in_parameters or isinstance(model.core, AffineMap):
             name = "linear"
     optimizer = PublishedAdam if options.recipe else BY_NAME[name]
-    able = " or ".join(each.name for each in BY_NAME.values() if each.follows_gradients)
+    able = ", or ".join(each.name for each in BY_NAME.values() if each.follows_gradients)
     if options.learning_rate is not None and not optimizer.follows_gradients:
         raise InputError(f"learning_rate is an option of {able}; {optimizer.name} has none")
     if optimizer is LinearSolve and (given := options.changed.keys() & _WITHOUT_EFFECT):
