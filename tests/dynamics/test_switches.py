@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 import vpintegrator as vp
 from vpintegrator.data.generation.generate import _shortened
 from vpintegrator.dynamics.solve import solve_varied
-from vpintegrator.dynamics.switches import switch_times
+from vpintegrator.dynamics.switches import hidden_forces, switch_times
 from vpintegrator.errors import InputError
 
 
@@ -230,3 +230,20 @@ def test_smooth_systems_have_no_stops(name):
     system = vp.load_system(name)
     starts = np.array([0.0, 3.0])
     assert switch_times(system.equations, starts, starts + 100.0).shape == (2, 0)
+
+
+@pytest.mark.filterwarnings("ignore:values of")
+def test_rounding_errors_in_the_time_are_no_forces():
+    def single(t, y):
+        return np.array([y[1], np.float32(np.cos(t)) - y[0]], dtype=np.float32)
+
+    system = vp.System.from_function(single, dim=2)
+    assert system.smallest_tolerance > 1e-8
+
+    def rates(components):
+        return system.vector_field_by_component(components)
+
+    state, edges = np.array([0.3, -0.2, 0.0]), np.linspace(0, 6, 13)
+    assert not len(hidden_forces(rates, state, edges, system.smallest_tolerance))
+    exact = after(np.cos, [], 6.0)
+    np.testing.assert_allclose(last(system, edges), exact, atol=2e-5)

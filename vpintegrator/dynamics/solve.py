@@ -41,6 +41,7 @@ from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
 from vpintegrator.runtime.deadline import check_time
 
+_ROUNDING = 1e-9  # deviation of rates in the time that is no force, relative to the largest
 _MOST_EDGES = 1 << 17  # intervals in which short forces are looked for
 _MOST_STEPS = 10_000_000  # of a solution between two outputs
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
@@ -417,7 +418,8 @@ def _stops(system: System, initial: np.ndarray, times: np.ndarray, sizes: np.nda
         edges = np.linspace(starts.min(), starts.max() + duration, count + 1)
     # beside a state, as a force may vanish at that
     state = initial[0] + sizes * np.random.default_rng(0).uniform(-0.1, 0.1, len(sizes))
-    hidden = hidden_forces(system.vector_field_by_component, state, edges)
+    rounding = max(_ROUNDING, system.smallest_tolerance)
+    hidden = hidden_forces(system.vector_field_by_component, state, edges, rounding)
     return switch_times(system.equations, starts, starts + duration, hidden=hidden)
 
 

@@ -29,7 +29,6 @@ _FINE = 32  # parts in which a force of a 25th is seen
 _SAMPLES = 4096  # times at least, however few the output times are
 _MOST_SAMPLES = 1 << 22
 _HIDDEN = 2.0  # deviation from an interpolation, over its expected error, of a hidden force
-_SMALLEST = 1e-9  # of the largest rate: a smaller deviation is rounding
 _JUMP = 0.1  # change between two samples, of the range of the rates, that may be a jump
 _PARTS = 4  # steps at least in a hidden force
 _HALVINGS = 80
@@ -219,7 +218,10 @@ def _least(curve: Curve, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def hidden_forces(
-    field: Callable[[np.ndarray], np.ndarray], state: np.ndarray, edges: np.ndarray
+    field: Callable[[np.ndarray], np.ndarray],
+    state: np.ndarray,
+    edges: np.ndarray,
+    rounding: float = 1e-9,
 ) -> np.ndarray:
     """Return jumps of the rates at a state, and times about forces that hide between others.
 
@@ -231,6 +233,8 @@ def hidden_forces(
         A state, (dim,).
     edges
         Times between which a solver may take a single step.
+    rounding
+        Deviation, relative to the largest rate, that may be rounding.
     """
     blocks = len(edges) - 1
     if not 0 < blocks <= _MOST_SAMPLES // _FINE:
@@ -257,12 +261,12 @@ def hidden_forces(
     at = np.arange(parts + 1) * _COARSE / parts
     left = np.minimum(at.astype(int), _COARSE - 1)
     line = coarse[..., left] + (at - left) * (coarse[..., left + 1] - coarse[..., left])
-    bound = _HIDDEN * expected + _SMALLEST * largest[:, None]
+    bound = _HIDDEN * expected + rounding * largest[:, None]
     hidden = (np.abs(inside - line) > bound[..., None]).any(axis=0)  # (block, place)
     flags = np.append(hidden[:, :-1].ravel(), False)
     changes = np.abs(np.diff(values, axis=1))
     wide = changes > _JUMP * np.ptp(values, axis=1, keepdims=True)
-    steep = np.flatnonzero((wide & (changes > _SMALLEST * largest[:, None])).any(axis=0))
+    steep = np.flatnonzero((wide & (changes > rounding * largest[:, None])).any(axis=0))
     jumps = _jumps(rates, grid, steep, finite)
     return np.concatenate([jumps, _about(grid, flags)])
 
