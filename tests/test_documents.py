@@ -78,7 +78,7 @@ def test_the_documents_are_short():
     """As ``wc -w`` counts them, tables and code included."""
     pages = (*ROOT.glob("docs/**/*.md"), *map(ROOT.joinpath, ("README.md", "CHANGELOG.md")))
     pages += (ROOT / "CONTRIBUTING.md",)
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 45_000
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 50_000
 
 
 def anchors(page):

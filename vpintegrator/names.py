@@ -31,6 +31,17 @@ CLASSICAL_METHODS = (
     "radau",
     "lsoda",
 )
+# names of the literature for the same methods
+OTHER_NAMES = {
+    "leapfrog": "stoermer-verlet",
+    "verlet": "stoermer-verlet",
+    "velocity-verlet": "stoermer-verlet",
+    "position-verlet": "strang-splitting",
+    "symplectic-euler": "coordinate-splitting",
+    "semi-implicit-euler": "coordinate-splitting",
+    "euler": "explicit-euler",
+    "forward-euler": "explicit-euler",
+}
 OPTIMIZERS = ("auto", "levenberg-marquardt", "adam", "momentum", "linear", "l-bfgs")
 DEFAULT_SECONDS = 150.0  # of a training whose budget nobody gives
 LOSSES = ("mean-square", "relative")
@@ -38,3 +49,19 @@ ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy
 FORMS = ("symplectic", "volume", "none")  # what a map keeps
 SPACES = ("states", "windows")  # in which it keeps it
+
+
+def method_name(name: str) -> str:
+    """Return this package's name of a classical method, for one of the literature.
+
+    What follows an ``@``, the number of steps in a period, stays.
+
+    Examples
+    --------
+    >>> from vpintegrator.names import method_name
+    >>> method_name("velocity-verlet"), method_name("Leapfrog@64"), method_name("rk4")
+    ('stoermer-verlet', 'stoermer-verlet@64', 'rk4')
+    """
+    plain, at, steps = name.partition("@")
+    known = OTHER_NAMES.get(plain.lower().replace("_", "-").replace(" ", "-"), plain)
+    return f"{known}{at}{steps}"

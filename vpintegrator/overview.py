@@ -19,7 +19,7 @@ from vpintegrator.arguments import as_path
 from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.models.registry import ARCHITECTURES, DESCRIPTIONS
-from vpintegrator.names import CLASSICAL_METHODS
+from vpintegrator.names import CLASSICAL_METHODS, OTHER_NAMES, method_name
 from vpintegrator.storage.files import check_input
 from vpintegrator.storage.toml import read_toml
 
@@ -137,8 +137,8 @@ def show(
         return lists[name]()
     if name in ARCHITECTURES:
         return _show_architecture(name)
-    if name in CLASSICAL_METHODS:
-        return _show_method(name)
+    if method_name(name) in CLASSICAL_METHODS:
+        return _show_method(method_name(name))
     from vpintegrator.dynamics import load_system
 
     systems = catalogue(SYSTEMS)
@@ -146,7 +146,8 @@ def show(
         return _show_file(check_input(name, "a file to show"), width)
     if name in catalogue(DATASETS) and name not in systems:
         return _show_recipe(name)
-    known = [*lists, *ARCHITECTURES, *CLASSICAL_METHODS, *systems, *catalogue(DATASETS)]
+    methods = (*CLASSICAL_METHODS, *OTHER_NAMES)
+    known = [*lists, *ARCHITECTURES, *methods, *systems, *catalogue(DATASETS)]
     if name in systems or name.endswith(".toml") or "=" in name:
         return _show_system(load_system(thing, **(parameters or {})), width)
     hint = nearest(name, known) or f"; {', '.join(lists)} are lists of names"
@@ -207,7 +208,8 @@ def _recipes() -> Overview:
 
 def _methods() -> Overview:
     facts = [method_facts(name) for name in CLASSICAL_METHODS]
-    return Overview(_table(facts), {"methods": facts})
+    others = ", ".join(f"{name} is {own}" for name, own in OTHER_NAMES.items())
+    return Overview(f"{_table(facts)}\nother names: {others}", {"methods": facts})
 
 
 def _models() -> Overview:

@@ -93,7 +93,7 @@ MISTAKES = {
 BESIDE = {
     "vp-train pendulum.h5 --model vpff --seconds -1": "seconds = -1.0 must be positive",
     "vp-train pendulum.h5 --prefer cost": "--prefer cost needs the largest error",
-    "vp-train pendulum.h5 --model vpt --window 99": "states and its prediction need trajectories of",
+    "vp-train pendulum.h5 --model vpt --window 99": "and its prediction need trajectories of",
     "vp-train pendulum.h5 --model vpt --heads 2": "2 components allow at most 1",
     "vp-train body.h5 --start model.safetensors": "states of 2 components, but body.h5",
     "vp-train pendulum.h5 --model vpff --search --width 16": "leave out width",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import InputError
-from vpintegrator.names import CLASSICAL_METHODS
+from vpintegrator.names import CLASSICAL_METHODS, method_name
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
@@ -22,14 +22,14 @@ def files_and_methods(arguments: tuple[str, ...]) -> tuple[dict[str, list[Path]]
     methods = []
     for argument in arguments:
         name, equals, pattern = argument.partition("=")
-        path = Path(argument)
+        path, method = Path(argument), method_name(argument.lower())
         if equals and not path.exists():
             paths = sorted(map(Path, glob.glob(pattern)), key=lambda p: (len(p.name), p.name))
             if not name or not paths:
                 raise InputError(f"{argument}: there is no file {pattern}; expected NAME=FILES")
             files.setdefault(name, []).extend(paths)
-        elif not path.exists() and argument.lower().partition("@")[0] in CLASSICAL_METHODS:
-            methods.append(argument.lower())
+        elif not path.exists() and method.partition("@")[0] in CLASSICAL_METHODS:
+            methods.append(method)
         elif path.stem in files:
             raise InputError("two of the model files have the same name; rename one")
         else:

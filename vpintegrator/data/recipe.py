@@ -26,7 +26,7 @@ from vpintegrator.dynamics.solve import (
 )
 from vpintegrator.dynamics.system import SMALLEST_TOLERANCE
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.names import CLASSICAL_METHODS, SOLVERS
+from vpintegrator.names import CLASSICAL_METHODS, SOLVERS, method_name
 from vpintegrator.storage.toml import check_keys, read_toml, toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
@@ -105,6 +105,8 @@ class Recipe:
         positive(f"{where}, step", self.step)
         positive(f"{where}, [solver] rtol", self.rtol)
         positive(f"{where}, [solver] atol", self.atol)
+        if isinstance(self.method, str):
+            object.__setattr__(self, "method", method_name(self.method))
         self._check_method(f"{where}, [solver]: ")
         if system.smallest_tolerance > SMALLEST_TOLERANCE:  # of a function in single precision
             for name in ("rtol", "atol"):

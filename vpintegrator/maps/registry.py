@@ -15,6 +15,7 @@ from vpintegrator.maps import adaptive, boris, explicit, gauss_legendre, splitti
 from vpintegrator.maps.base import ClassicalMap, ClassicalMethod
 from vpintegrator.maps.map import ExactMap
 from vpintegrator.maps.period import PeriodMap, period_flow_of
+from vpintegrator.names import method_name
 
 _FAMILIES = (explicit, gauss_legendre, splitting, boris, adaptive)
 METHODS: dict[str, ClassicalMethod] = {
@@ -35,7 +36,9 @@ def find_method(name: str) -> ClassicalMethod:
     Parameters
     ----------
     name
-        Such as ``rk4``, or ``dop853-1e-10``.
+        Such as ``rk4``, or ``dop853-1e-10``. Other names of the literature lead to the same method:
+        ``leapfrog`` and ``velocity-verlet`` to ``stoermer-verlet``, ``symplectic-euler`` to
+        ``coordinate-splitting``.
 
     Raises
     ------
@@ -48,8 +51,11 @@ def find_method(name: str) -> ClassicalMethod:
     4
     >>> vp.rollout.find_method("dop853-1e-10").rtol
     1e-10
+    >>> vp.rollout.find_method("leapfrog").name
+    'stoermer-verlet'
     """
     of_kind("method", name, str, "the name of a classical method")
+    name = method_name(name)
     if name in METHODS:
         return METHODS[name]
     parts = _WITH_TOLERANCE.fullmatch(name)

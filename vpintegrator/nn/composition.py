@@ -26,6 +26,11 @@ class Composition(Layer, nn.Sequential):
 
     .. math:: z \mapsto (\ell_n \circ \cdots \circ \ell_1)(z)
 
+    Parameters
+    ----------
+    *layers : Module
+        Layers, the first one applied first.
+
     Examples
     --------
     >>> sweep = vp.nn.AdditiveCoupling(dim=3)

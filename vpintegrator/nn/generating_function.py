@@ -64,8 +64,32 @@ class GeneratingFunction(BasisPotential):
 
     Parameters
     ----------
-    size, degree, ...
-        As of ``BasisPotential``. The coefficients are zero unless ``initial_scale`` is given.
+    size : int
+        Components of x and of the gradient.
+    degree : int
+        Largest total degree of a term; of an angle the order of the harmonic counts.
+    periodic, cyclic : sequence of int
+        Components that are angles, and components that S does not depend on.
+    expressions : sequence of str
+        None: formulas are refused.
+    components : sequence of int, optional
+        Numbers of the components that x and k hold; by default 0, 1, ...
+    group : Tensor, (element, size + m, size + m), optional
+        Invariance group of S, or a pair of it and a sign for each element.
+    parameters : int
+        Number m of parameters k.
+    vanishing : sequence of int
+        Parameters at zero of which S is constant.
+    involved : sequence of sequences of int
+        A term has a function of at least one component of each.
+    differentiated : sequence of int
+        Components by which alone S is differentiated, if not by all.
+    allowed : callable, optional
+        Further condition on a term. ``BasisPotential`` describes these arguments in full.
+    initial_scale : float, optional
+        Size of the initial coefficients, by default 0.
+    device, dtype
+        As in layers of torch.nn.
 
     Raises
     ------

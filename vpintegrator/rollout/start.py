@@ -19,6 +19,7 @@ from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMethod, Map, applicable_methods, classical
 from vpintegrator.maps.base import check_initial
+from vpintegrator.names import method_name
 from vpintegrator.rollout.report import RESERVED
 from vpintegrator.storage.reading import read_json
 
@@ -149,7 +150,7 @@ def _classical_maps(against: Against, system: System, step: float) -> dict[str, 
     maps: dict[str, Map] = {}
     for given in against:
         if isinstance(given, str):
-            names = applicable_methods(system)[0] if given == "all" else [given]
+            names = applicable_methods(system)[0] if given == "all" else [method_name(given)]
             maps |= {name: classical(name, system, step) for name in names}
         elif isinstance(given, Map):
             _check_name(given.name, maps)

@@ -19,5 +19,11 @@ def make_callable(name: str) -> None:
     """Let a module that has been imported be called."""
     module = sys.modules[name]
     module.__class__ = CallableModule
-    function = getattr(module, name.rpartition(".")[2])
-    module.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    plain = name.rpartition(".")[2]
+    function = getattr(module, plain)
+    signature = inspect.signature(function)
+    module.__signature__ = signature  # type: ignore[attr-defined]
+    # help() describes a module by its docstring: the arguments of the call belong there
+    about, _, rest = (module.__doc__ or "").partition("\n")
+    call = f"{plain}{signature}\n\n{inspect.getdoc(function)}"
+    module.__doc__ = f"{about}\n\n{call}\n\n{rest.strip()}"
