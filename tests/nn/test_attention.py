@@ -87,9 +87,9 @@ def heads(layer, Z, s):
     return torch.cat([V @ Z @ softmax(s * (K @ Z).mT @ (Q @ Z)) for Q, K, V in each])
 
 
-def additive(layer, Z, normaliser):
+def additive(layer, Z, normaliser, activation=torch.tanh):
     a = layer.scores
-    score = [[a.vector @ torch.tanh(a.query @ q + a.key @ k) for q in Z.mT] for k in Z.mT]
+    score = [[a.vector @ activation(a.query @ q + a.key @ k) for q in Z.mT] for k in Z.mT]
     return Z @ normaliser(torch.stack([torch.stack(row) for row in score]))
 
 
@@ -163,6 +163,18 @@ FORMULAS = {
         lambda: nn.AdditiveAttention(3, 2, normaliser="cayley", residual=True),
         lambda a, Z: Z + additive(a, Z, rotation),
     ),
+    "additive, of sines": (
+        lambda: nn.AdditiveAttention(3, 5, activation="sin"),
+        lambda a, Z: additive(a, Z, softmax, torch.sin),
+    ),
+    "multiplicative, sigmoids": (
+        lambda: nn.MultiplicativeAttention(3, normaliser=torch.sigmoid),
+        lambda a, Z: Z @ (1 / (1 + torch.exp(-Z.mT @ a.scores.entries.view(3, 3) @ Z))),
+    ),
+    "general, scaled": (
+        lambda: nn.GeneralMultiHeadAttention(3, 2, key_width=2, bias=False, scale=0.3),
+        lambda a, Z: a.output.weight @ heads(a, Z, 0.3),
+    ),
     "multihead": (lambda: nn.MultiHeadAttention(4, 2), lambda a, Z: heads(a, Z, 2**-0.5)),
     "multihead, scaled": (
         lambda: nn.MultiHeadAttention(3, 1, residual=True, scale=0.3),
@@ -230,6 +242,33 @@ def test_scores_of_ones_own(normaliser):
     assert_close(layer(X), weights.mT @ layer.value(X), 1e-13)
     assert_close(layer.attention_weights(X), weights.mT, 1e-13)
     assert len(list(layer.parameters())) == 3 and not layer.volume_preserving
+
+
+class Powers(torch.nn.Module):
+    """A normaliser of one's own: powers of scores, over their sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.exponent = torch.nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, S):
+        powers = S.abs() ** self.exponent
+        return powers / powers.sum(-2, keepdim=True)
+
+
+def test_a_normaliser_of_ones_own():
+    layer = nn.Attention(nn.BilinearScores(3, "skew", initial_scale=1.0), Powers())
+    X = sample(2, 4, 3)
+    S = X @ layer.scores.matrix() @ X.mT
+    weights = S.square() / S.square().sum(-2, keepdim=True)
+    assert_close(layer.attention_weights(X), weights.mT, 1e-14)
+    assert_close(layer(X), weights.mT @ X, 1e-14)
+    assert len(list(layer.parameters())) == 2 and not layer.volume_preserving
+    with pytest.raises(InputError, match="no explicit inverse"):
+        layer.inverse(X)
+    for wrong in (3, "sigmoid"):
+        with pytest.raises(InputError, match="normaliser"):
+            nn.Attention(nn.BilinearScores(3), wrong)
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(0, 10**6))

@@ -55,6 +55,10 @@ from vpintegrator.nn.lift import Lifted as Lifted
 from vpintegrator.nn.multihead_rotations import (
     MultiHeadVolumePreservingAttention as MultiHeadVolumePreservingAttention,
 )
+from vpintegrator.nn.scores import AdditiveScores as AdditiveScores
+from vpintegrator.nn.scores import BilinearScores as BilinearScores
+from vpintegrator.nn.scores import Heads as Heads
+from vpintegrator.nn.scores import ProductScores as ProductScores
 from vpintegrator.nn.scores import orthonormality_error as orthonormality_error
 from vpintegrator.nn.scores import stiefel as stiefel
 from vpintegrator.nn.shears import Rotated as Rotated

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from vpintegrator.arguments import divisible, one_of, whole
+from vpintegrator.arguments import called, divisible, one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import (
     cayley,
@@ -21,6 +21,7 @@ from vpintegrator.nn.cayley import (
     skew_part,
 )
 from vpintegrator.nn.layer import (
+    Activation,
     AttentionLayer,
     Device,
     Dtype,
@@ -46,7 +47,7 @@ class Attention(Layer, AttentionLayer):
     .. math:: C = \operatorname{tril}(S, -1) - \operatorname{tril}(S, -1)^T,
 
     which is S itself where S is skew. Weights by softmax are a stochastic matrix, which may be
-    near singular; weights by the Cayley transform are rotations.
+    near singular; weights by the Cayley transform are rotations. Any other function N will do.
 
     Parameters
     ----------
@@ -54,7 +55,9 @@ class Attention(Layer, AttentionLayer):
         Function of queries (..., query, dim) and keys (..., key, dim) that gives S
         (..., key, query), see ``vpintegrator.nn.scores``. The layer preserves volume and has an
         inverse where its attribute ``invariant`` is true and the normaliser is "cayley".
-    normaliser : {"softmax", "cayley"}
+    normaliser : {"softmax", "cayley"} or callable
+        Name, or a function or module that takes scores (..., key, query) to weights of the same
+        shape, such as a sigmoid.
     value : Module, optional
         Map of the time steps that are summed, by default the identity; or to heads
         (..., head, key, width), where the scores have heads. These stand beside one another after.
@@ -78,7 +81,7 @@ class Attention(Layer, AttentionLayer):
     def __init__(
         self,
         scores: Any,
-        normaliser: str = "softmax",
+        normaliser: str | Callable[[torch.Tensor], torch.Tensor] = "softmax",
         *,
         value: nn.Module | None = None,
         output: nn.Module | None = None,
@@ -86,11 +89,16 @@ class Attention(Layer, AttentionLayer):
     ) -> None:
         super().__init__()
         self.scores, self.value, self.output = scores, value, output
-        self.normaliser = one_of("normaliser", normaliser, ["softmax", "cayley"])
+        if isinstance(normaliser, str):
+            one_of("normaliser", normaliser, ["softmax", "cayley"])
+        else:
+            called("normaliser", normaliser, "softmax, cayley, or a function")
+        self.normaliser = normaliser
         self.residual = residual
         self.invariant: bool = getattr(scores, "invariant", False)
         plain = value is None and output is None and not residual
-        self.volume_preserving = self.invariant and normaliser == "cayley" and plain
+        is_cayley = isinstance(normaliser, str) and normaliser == "cayley"
+        self.volume_preserving = self.invariant and is_cayley and plain
 
     def correlations(self, query: torch.Tensor, key: torch.Tensor | None = None) -> torch.Tensor:
         """Return the skew-symmetric C (..., window, window) of windows (..., window, dim)."""
@@ -110,6 +118,8 @@ class Attention(Layer, AttentionLayer):
         if self.normaliser == "cayley":
             return cayley(self.correlations(query, key)).mT  # (..., query, key)
         S = self.scores(query, query if key is None else key)  # (..., key, query)
+        if callable(self.normaliser):
+            return self.normaliser(S).mT  # (..., query, key)
         return torch.softmax(S.mT, -1)  # (..., query, key)
 
     def forward(
@@ -252,7 +262,8 @@ class MultiplicativeAttention(Attention):
     Parameters
     ----------
     dim : int
-    normaliser : {"softmax", "cayley"}
+    normaliser : {"softmax", "cayley"} or callable
+        See ``Attention``.
     residual : bool
         Add the input to the output.
     initial_scale : float, optional
@@ -277,7 +288,7 @@ class MultiplicativeAttention(Attention):
         self,
         dim: int,
         *,
-        normaliser: str = "softmax",
+        normaliser: str | Callable[[torch.Tensor], torch.Tensor] = "softmax",
         residual: bool = False,
         initial_scale: float | None = None,
         device: Device = None,
@@ -302,7 +313,10 @@ class AdditiveAttention(Attention):
     dim : int
     width : int, optional
         Rows of W and U; by default dim.
-    normaliser : {"softmax", "cayley"}
+    activation : str or callable
+        Function of the hidden layer, in place of tanh.
+    normaliser : {"softmax", "cayley"} or callable
+        See ``Attention``.
     residual : bool
         Add the input to the output.
     device, dtype
@@ -326,12 +340,19 @@ class AdditiveAttention(Attention):
         dim: int,
         width: int | None = None,
         *,
-        normaliser: str = "softmax",
+        activation: str | Activation = "tanh",
+        normaliser: str | Callable[[torch.Tensor], torch.Tensor] = "softmax",
         residual: bool = False,
         device: Device = None,
         dtype: Dtype = None,
     ) -> None:
-        scores = AdditiveScores(dim, dim if width is None else width, device=device, dtype=dtype)
+        scores = AdditiveScores(
+            dim,
+            dim if width is None else width,
+            activation=activation,
+            device=device,
+            dtype=dtype,
+        )
         super().__init__(scores, normaliser, residual=residual)
         self.dim = dim
 
@@ -427,6 +448,8 @@ class GeneralMultiHeadAttention(Attention):
         :math:`d_o`; by default :math:`c_q`.
     bias : bool
         Whether the projections of queries, keys, values and output have biases.
+    scale : float, optional
+        Factor of the scores; by default :math:`1/\sqrt{d_k}`.
     residual : bool
         Add the queries' sequence to the output, which must be as wide.
     device, dtype
@@ -465,6 +488,7 @@ class GeneralMultiHeadAttention(Attention):
         value_width: int | None = None,
         output_dim: int | None = None,
         bias: bool = True,
+        scale: float | None = None,
         residual: bool = False,
         device: Device = None,
         dtype: Dtype = None,
@@ -480,7 +504,7 @@ class GeneralMultiHeadAttention(Attention):
             Heads(whole("dim", dim), heads, width, bias=bias, device=device, dtype=dtype)
             for dim, width in shapes
         )
-        scores = ProductScores(query, key, key_width**-0.5)
+        scores = ProductScores(query, key, key_width**-0.5 if scale is None else float(scale))
         stacked, output_dim = heads * value_width, whole("output_dim", output_dim)
         output = nn.Linear(stacked, output_dim, bias, **factory(device, dtype))
         super().__init__(scores, value=value, output=output, residual=residual)

@@ -18,7 +18,15 @@ from torch.nn.utils.parametrizations import orthogonal
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import lower_places, skew_matrix
-from vpintegrator.nn.layer import Device, Dtype, Layer, last_size, on_cpu
+from vpintegrator.nn.layer import (
+    Activation,
+    Device,
+    Dtype,
+    Layer,
+    as_activation,
+    last_size,
+    on_cpu,
+)
 from vpintegrator.nn.symmetry import generated_group, invariant_entries
 
 
@@ -110,6 +118,13 @@ class BilinearScores(Layer):
     InputError
         If the group holds other matrices than signed permutations, or zero is the only matrix of
         this kind that is invariant.
+
+    Examples
+    --------
+    >>> scores = vp.nn.BilinearScores(3, "skew", dtype=torch.float64)
+    >>> S = scores(torch.rand(5, 3, dtype=torch.float64))
+    >>> bool(torch.allclose(S, -S.mT))
+    True
     """
 
     shown = ("dim", "kind", "scale")
@@ -161,39 +176,60 @@ class BilinearScores(Layer):
             A = self.entries.view(self.dim, self.dim)
         return A if self.scale == 1 else self.scale * A  # (dim, dim)
 
-    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    def forward(self, query: torch.Tensor, key: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the scores (..., key, query); keys are the queries where none are given."""
         last_size("query", query, {"dim": self.dim})
+        key = query if key is None else key
         return key @ self.matrix() @ query.mT  # (..., key, query)
 
 
 class AdditiveScores(Layer):
-    r"""Scores of a hidden layer, :math:`S_{kq} = v^T \tanh(W z_q + U z_k)`.
+    r"""Scores of a hidden layer, :math:`S_{kq} = v^T \sigma(W z_q + U z_k)`.
 
     Parameters
     ----------
     dim, width : int
         Components of a state, rows of W and U.
+    activation : str or callable
+        Function :math:`\sigma`.
     device, dtype
         As in layers of torch.nn.
+
+    Examples
+    --------
+    >>> scores = vp.nn.AdditiveScores(3, 5, activation="sin")
+    >>> scores(torch.zeros(4, 3), torch.zeros(6, 3)).shape  # (..., key, query)
+    torch.Size([6, 4])
     """
 
     shown = ("dim",)
 
-    def __init__(self, dim: int, width: int, *, device: Device = None, dtype: Dtype = None) -> None:
+    def __init__(
+        self,
+        dim: int,
+        width: int,
+        *,
+        activation: str | Activation = "tanh",
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
         super().__init__(device=device, dtype=dtype)
+        self.activation = as_activation(activation)
         self.dim, shape = whole("dim", dim), (whole("width", width), dim)
         self.query = nn.Parameter(torch.randn(shape, **self.factory_kwargs) / dim**0.5)
         self.key = nn.Parameter(torch.randn(shape, **self.factory_kwargs) / dim**0.5)
         self.vector = nn.Parameter(torch.randn(width, **self.factory_kwargs) / width**0.5)
 
-    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    def forward(self, query: torch.Tensor, key: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the scores (..., key, query); keys are the queries where none are given."""
         last_size("query", query, {"dim": self.dim})
+        key = query if key is None else key
         queries = (query @ self.query.mT).unsqueeze(-3)  # (..., 1, query, width)
         keys = (key @ self.key.mT).unsqueeze(-2)  # (..., key, 1, width)
-        return torch.tanh(keys + queries) @ self.vector  # (..., key, query)
+        return self.activation(keys + queries) @ self.vector  # (..., key, query)
 
 
-class ProductScores(nn.Module):
+class ProductScores(Layer):
     r"""Scaled products of projections, :math:`S_{kq} = s\, (U z_k) \cdot (W z_q)`.
 
     Parameters
@@ -203,13 +239,22 @@ class ProductScores(nn.Module):
         (..., head, key, query).
     scale : float
         Factor s.
+
+    Examples
+    --------
+    >>> query, key = vp.nn.Heads(4, heads=2, width=3), vp.nn.Heads(6, heads=2, width=3)
+    >>> scores = vp.nn.ProductScores(query, key, scale=3**-0.5)
+    >>> scores(torch.zeros(7, 4), torch.zeros(5, 6)).shape  # (..., head, key, query)
+    torch.Size([2, 5, 7])
     """
 
-    def __init__(self, query: nn.Module, key: nn.Module, scale: float) -> None:
+    def __init__(self, query: nn.Module, key: nn.Module, scale: float = 1.0) -> None:
         super().__init__()
         self.query, self.key, self.scale = query, key, scale
 
-    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    def forward(self, query: torch.Tensor, key: torch.Tensor | None = None) -> torch.Tensor:
+        """Return scores (..., [head,] key, query); keys are the queries where none are given."""
+        key = query if key is None else key
         # written out because windows are short and all derivatives of it are plain ones
         return (self.scale * self.query(query) @ self.key(key).mT).mT  # (..., head, key, query)
 
@@ -234,6 +279,12 @@ class Heads(Layer):
     ----------
     weight : Parameter, (head, width, dim)
     bias : Parameter, (head * width,), or None
+
+    Examples
+    --------
+    >>> heads = vp.nn.Heads(6, heads=2, width=4, orthonormal=True)
+    >>> heads(torch.zeros(5, 6)).shape  # (..., head, sequence, width)
+    torch.Size([2, 5, 4])
     """
 
     shown = ("dim", "heads", "width")
