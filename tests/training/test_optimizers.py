@@ -7,6 +7,7 @@ from tests.training.conftest import ITERATIVE
 from vpintegrator import models
 from vpintegrator.data import windows
 from vpintegrator.data.pairs import Pair, Pairs
+from vpintegrator.errors import InputError
 from vpintegrator.rollout import rollout
 from vpintegrator.training import train
 from vpintegrator.training.optimizers import LevenbergMarquardt, Momentum
@@ -48,6 +49,48 @@ def test_momentum_is_polyaks_heavy_ball(body, one_step):
                 p.sub_(rate * v.mul_(0.9).add_(g))
     for own, expected in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(own, expected, rtol=0, atol=1e-12)
+
+
+def largest(predicted, true):
+    return (predicted - true).abs().amax(-1).mean()
+
+
+def test_a_loss_of_ones_own(body, one_step):
+    """Mean squares written out train as those that have a name; others train, too."""
+    model, other = one_step(), one_step()
+    options = {"optimizer": "adam", "epochs": 3, "batch": 100, "compiled": False}
+    train(model, body, **options)
+
+    def squares(predicted, true):
+        return ((predicted - true) / other.coordinates.state_scale).square().mean()
+
+    history = train(other, body, loss=squares, **options)
+    for own, expected in zip(other.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(own, expected, rtol=0, atol=1e-10)
+    assert history.optimizer == "adam"
+    for optimizer in ("auto", "l-bfgs", "momentum"):
+        history = train(one_step(), body, loss=largest, optimizer=optimizer, epochs=12, batch=200)
+        assert history.best_validation_error < 0.2
+        assert history.optimizer == ("adam" if optimizer == "auto" else optimizer)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"loss": largest, "optimizer": "levenberg-marquardt"},
+            "loss of your own is a number; use",
+        ),
+        ({"loss": lambda p, t: p - t}, "loss must return a tensor of one number"),
+        ({"loss": lambda p, t: 1.0}, "loss must return a tensor of one number"),
+        ({"loss": "huber"}, "loss must be one of mean-square, relative"),
+        ({"loss": 3}, "loss must be mean-square, relative, or a function"),
+        ({"loss": largest, "optimizer": "adam", "compiled": True}, "computed in PyTorch"),
+    ],
+)
+def test_losses_that_do_not_fit(body, one_step, options, message):
+    with pytest.raises(InputError, match=message):
+        train(one_step(), body, epochs=1, **options)
 
 
 def test_a_target_ends_training(body, one_step):

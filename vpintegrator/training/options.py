@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from vpintegrator.arguments import one_of, positive, whole
 from vpintegrator.runtime.devices import check_device
-from vpintegrator.training.residuals import Objective
+from vpintegrator.training.residuals import Loss, Objective
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TrainingOptions:
     optimizer: str = "auto"
     batch: int | None = None
     learning_rate: float | None = None
-    loss: str = "mean-square"
+    loss: str | Loss = "mean-square"
     horizon: int = 1
     noise: float = 0.0
     initial_scheme: str = "auto"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,16 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from vpintegrator.arguments import check, check_integrator, not_negative, of_kind, one_of, whole
+from vpintegrator.arguments import (
+    called,
+    check,
+    check_integrator,
+    not_negative,
+    of_kind,
+    one_of,
+    shown,
+    whole,
+)
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
@@ -27,6 +36,9 @@ BLOCK = 8192  # windows evaluated at once
 # times the validation error, at least: 7 times is the most of about a dozen systems of the
 # catalogue, and 400 where the validation error is rounding, below _ROUNDING
 _FAR, _ROUNDING = 100.0, 1e-10
+
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,9 @@ class Objective:
     loss
         ``mean-square``: differences in units of the model's normalisation, so that every component
         counts alike. ``relative``: in the units of the states, so that the sum of squares is that
-        of the relative L2 error (the loss of arXiv 2312.11166).
+        of the relative L2 error (the loss of arXiv 2312.11166). Or a function of predicted and true
+        states (window, time, dim) that returns the number to be minimised, for optimizers that
+        follow gradients.
     horizon
         Number H of predictions, each made from the one before. More than one teaches the model what
         happens on its own windows, which lie off the surface that true windows fill.
@@ -66,12 +80,15 @@ class Objective:
     2
     """
 
-    loss: str = "mean-square"
+    loss: str | Loss = "mean-square"
     horizon: int = 1
     noise: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of("loss", self.loss, LOSSES)
+        if isinstance(self.loss, str):
+            one_of("loss", self.loss, LOSSES)
+        else:
+            called("loss", self.loss, f"{', '.join(LOSSES)}, or a function of two tensors")
         check(self, horizon=whole, noise=not_negative)
 
     def residuals_of_window(self, model: Model) -> int:
@@ -107,6 +124,18 @@ class Objective:
         """Return the residuals whose squares are summed."""
         scale = model.coordinates.state_scale
         return difference / scale if self.loss == "mean-square" else difference
+
+    def cost(self, model: Model, difference: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the sum of squares, or a loss of one's own times the number of components."""
+        if isinstance(self.loss, str):
+            return self.weighted(model, difference).square().sum()
+        value = self.loss(difference + targets, targets)
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            raise InputError(
+                "loss must return a tensor of one number for predicted and true states, not "
+                f"{shown(value)}"
+            )
+        return value.reshape(()) * targets.numel()
 
     def noisy(self, model: Model, inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Return the inputs with fresh noise, if there is to be any."""
@@ -171,7 +200,7 @@ class Residuals(ParameterVector):
             return squares, 2 * half
         vector = vector.detach().requires_grad_()
         difference = self.objective.difference(self.model, pair, self.named(vector))
-        cost = self.objective.weighted(self.model, difference).square().sum()
+        cost = self.objective.cost(self.model, difference, pair.targets)
         (gradient,) = torch.autograd.grad(cost, vector, allow_unused=True, materialize_grads=True)
         squares = torch.stack([cost.detach(), difference.detach().square().sum()])
         return squares, gradient
@@ -185,7 +214,7 @@ class Residuals(ParameterVector):
         for part in pair.split(BLOCK):
             check_time()
             difference = self.objective.difference(self.model, part, weights)
-            squares[0] += self.objective.weighted(self.model, difference).square().sum()
+            squares[0] += self.objective.cost(self.model, difference, part.targets)
             squares[1] += difference.square().sum()
         return squares
 

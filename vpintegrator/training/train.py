@@ -27,9 +27,15 @@ from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training.budget import Budget
 from vpintegrator.training.initial_scheme import start_as_splitting
-from vpintegrator.training.optimizers import BY_NAME, LinearSolve, Optimizer, PublishedAdam
+from vpintegrator.training.optimizers import (
+    BY_NAME,
+    LBFGS,
+    LinearSolve,
+    Optimizer,
+    PublishedAdam,
+)
 from vpintegrator.training.options import TrainingOptions
-from vpintegrator.training.residuals import doubt, relative_error
+from vpintegrator.training.residuals import Loss, doubt, relative_error
 from vpintegrator.training.results import History, Show, training_bar
 from vpintegrator.training.training_data import TrainingData
 
@@ -57,7 +63,7 @@ def train(
     patience: int | None = None,
     batch: int | None = None,
     learning_rate: float | None = None,
-    loss: str = "mean-square",
+    loss: str | Loss = "mean-square",
     horizon: int = 1,
     noise: float = 0.0,
     initial_scheme: Literal["auto", "none"] = "auto",
@@ -101,7 +107,9 @@ def train(
     loss
         ``mean-square``: squares of errors in units of the model's normalisation, so that every
         component counts alike. ``relative``: in the units of the states, as in the relative L2
-        error.
+        error. Or a function of one's own: of predicted and true states (window, time, dim), it
+        returns a tensor of one number. Optimizers that follow gradients minimise the mean of that
+        over the batches, in PyTorch. The best weights are still those of least validation error.
     horizon, noise
         Number of predictions in a row whose errors count, and standard deviation of noise on the
         inputs in units of the normalisation. Both teach the model what happens on its own windows,
@@ -346,13 +354,20 @@ def choose_optimizer(model: Model, options: TrainingOptions) -> type[Optimizer]:
         count = sum(p.numel() for p in model.parameters() if p.requires_grad)
         is_double = all(p.dtype == torch.float64 for p in model.parameters())
         is_small = is_double and not in_batches and count <= _BY_MATRIX
-        name = "levenberg-marquardt" if is_small else "adam"
+        name = "levenberg-marquardt" if is_small and isinstance(options.loss, str) else "adam"
         if model.linear_in_parameters or isinstance(model.core, AffineMap):
             name = "linear"
     optimizer = PublishedAdam if options.recipe else BY_NAME[name]
     able = ", or ".join(each.name for each in BY_NAME.values() if each.follows_gradients)
     if options.learning_rate is not None and not optimizer.follows_gradients:
         raise InputError(f"learning_rate is an option of {able}; {optimizer.name} has none")
+    if not isinstance(options.loss, str) and not (
+        optimizer.follows_gradients or optimizer is LBFGS
+    ):
+        raise InputError(
+            f"{optimizer.name} minimises squares of residuals, and a loss of your own is a number; "
+            f"use {able}, or l-bfgs"
+        )
     if optimizer is LinearSolve and (given := options.changed.keys() & _WITHOUT_EFFECT):
         raise InputError(
             f"{model.name} is trained by one linear solve, on which {', '.join(sorted(given))} has "
@@ -403,6 +418,8 @@ def compile_residual(
         return None
     about = f"the training takes about {expected:.{0 if expected >= _SHORTEST else 1}f} seconds"
     refusal = "" if optimizer.compiles else f"{optimizer.name} runs in PyTorch only"
+    if not isinstance(options.loss, str):
+        refusal = "a loss of your own is computed in PyTorch"
     if uses_batch_statistics(model):
         refusal = "models with batch norm train in PyTorch only"
     if wanted and refusal:
