@@ -1,7 +1,7 @@
 """Windows of states: models with attention beside the same couplings without it.
 
     python scripts/benchmarks/attention.py --folder measured
-    python scripts/benchmarks/attention.py --folder measured --long --seconds 25 --seeds 5
+    python scripts/benchmarks/attention.py --folder measured --long --seconds 20 --seeds 5
 
 The data are rigid bodies whose states are complete, far apart, noisy, at unknown steps, or without
 a component. Each model is that of ``vp-train`` with nothing but the budget, in processor time, so
@@ -105,14 +105,20 @@ def processor_time() -> float:
     return spent.user + spent.system + spent.children_user + spent.children_system
 
 
-def kind_of(name: str, options: dict[str, Any]) -> Kind:
+def kind_of(name: str, options: dict[str, Any], grows: bool = True) -> Kind:
     """Return the search of an architecture, or its training where there are no sizes to search."""
-    grows = name not in ("transformer", "resnet")
+    grows &= name not in ("transformer", "resnet")
     return search(name, **options) if grows else Network(options, architecture=name)
 
 
 def trained(
-    data: Path, name: str, seconds: float, seed: int, path: Path, new: int | None = None
+    data: Path,
+    name: str,
+    seconds: float,
+    seed: int,
+    path: Path,
+    new: int | None = None,
+    grows: bool = True,
 ) -> vp.models.Model:
     """Return the model of a seed, from the folder if it is there."""
     if not path.exists():
@@ -121,7 +127,7 @@ def trained(
             options["prediction_window"] = new
         wall, time.perf_counter = time.perf_counter, processor_time
         try:
-            result = vp.fit(data, [kind_of(name, options)], seconds=seconds, seed=seed)
+            result = vp.fit(data, [kind_of(name, options, grows)], seconds=seconds, seed=seed)
         finally:
             time.perf_counter = wall
         vp.save(result.model, path)
@@ -202,7 +208,9 @@ def long_rollout(model: vp.models.Model) -> Long:
     )
 
 
-def compare_windows(folder: Path, models: Sequence[str], seconds: float, seeds: int) -> None:
+def compare_windows(
+    folder: Path, models: Sequence[str], seconds: float, seeds: int, grows: bool
+) -> None:
     """Measure whole windows beside windows that shift, seed by seed."""
     data, rows = folder / "rigid-body.h5", []
     if not data.exists():
@@ -210,10 +218,11 @@ def compare_windows(folder: Path, models: Sequence[str], seconds: float, seeds: 
     for name in models:
         for new in (WINDOW, 1):
             for seed in range(seeds):
-                path = folder / f"long-{name}-{new}-{seed}.safetensors"
+                prefix = "search" if grows else "long"
+                path = folder / f"{prefix}-{name}-{new}-{seed}.safetensors"
                 record = path.with_suffix(".json")
                 if not record.exists():
-                    model = trained(data, name, seconds, seed, path, new)
+                    model = trained(data, name, seconds, seed, path, new, grows)
                     record.write_text(json.dumps(long_rollout(model)._asdict()))
                 found = Long(**json.loads(record.read_text()))
                 numbers = [f"{found.error:.1e}", *(f"{x:.1e}" for x in found.distance)]
@@ -236,6 +245,7 @@ def compare_windows(folder: Path, models: Sequence[str], seconds: float, seeds: 
 @click.option("--case", "names", multiple=True, help="Only these.")
 @click.option("--model", "models", multiple=True, help="Only these.")
 @click.option("--long", is_flag=True, help="Whole windows beside shifted ones, for 100,000 steps.")
+@click.option("--grow", is_flag=True, help="With --long: search the sizes, as vp-train --search.")
 def main(
     folder: Path,
     seconds: float,
@@ -244,12 +254,13 @@ def main(
     names: tuple[str, ...],
     models: tuple[str, ...],
     long: bool,
+    grow: bool,
 ) -> None:
     """Measure what attention over windows gains, by median, least and largest error of seeds."""
     folder.mkdir(parents=True, exist_ok=True)
     if long:
         of_windows = [name for name, window in MODELS.items() if window > 1]
-        compare_windows(folder, models or of_windows, seconds, seeds)
+        compare_windows(folder, models or of_windows, seconds, seeds, grow)
         return
     rows = []
     for name in names or CASES:
