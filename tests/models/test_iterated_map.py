@@ -149,6 +149,10 @@ def test_a_map_of_ones_own_is_measured_as_it_is_iterated():
     determinants = np.exp(diagnostics.log_determinant(map, first))
     # of the shifted window it is that of the newest row by the oldest: 0.1 times the identity
     np.testing.assert_allclose(determinants, 0.01, rtol=1e-6)
+    states, by_hand = vp.rollout(map, first, 6), first
+    for step in range(3, 7):
+        by_hand = map.map(by_hand)
+        np.testing.assert_array_equal(by_hand, states[:, step - 2 : step + 1])
     module = torch.nn.Linear(2, 2, bias=False).double()
     wrapped = vp.wrap(module, 2, 0.1, window=3)
     states = vp.rollout(wrapped, first, 5)

@@ -90,7 +90,8 @@ class Map(ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Let methods of a map of the user take and return copies.
 
-        They may write to their arguments, and fill and return one array at each call.
+        They may write to their arguments, and fill and return one array at each call. Old states in
+        what ``map`` returns are those of its argument, so that its iteration is ``advance``.
         """
         super().__init_subclass__(**arguments)
         if cls.__module__.partition(".")[0] != __package__.partition(".")[0]:
@@ -102,10 +103,10 @@ class Map(ABC):
     def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Map windows (n, window, dim) to the windows ``prediction_window`` steps later.
 
-        The first ``window - prediction_window`` rows of an image are the last ones of the argument.
-        NaN where the step cannot be computed. Classical methods, exact maps and models of families
-        take values of ``parameters`` by name: numbers, or arrays (n,). Only these maps need the
-        argument.
+        The first ``window - prediction_window`` rows of an image are the last ones of the argument,
+        whatever a method of your own returns there. NaN where the step cannot be computed.
+        Classical methods, exact maps and models of families take values of ``parameters`` by name:
+        numbers, or arrays (n,). Only these maps need the argument.
         """
 
     def derivative(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
@@ -246,7 +247,11 @@ def _of_copies(method: Callable[..., Any]) -> Callable[..., Any]:
             result = method(self, np.array(windows), *own, **options)
             if isinstance(result, Iterator):
                 return (real_values(self.name, states) for states in result)
-            return real_values(self.name, result)
+            result = real_values(self.name, result)
+        new = self.prediction_window
+        if method.__name__ == "map" and new < self.window and result.shape == np.shape(windows):
+            return np.concatenate([np.asarray(windows)[:, new:], result[:, -new:]], axis=1)
+        return result
 
     return copied
 
