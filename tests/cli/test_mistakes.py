@@ -67,7 +67,7 @@ MISTAKES = {
     "vp-train pendulum.h5 --model sgf --search --batch 64": "batch has no effect",
     "vp-train pendulum.h5 --model vpff --search --width 16": "leave out width",
     "vp-train pendulum.h5 --model vpff --search --optimizer adam": "trains by levenberg-marquardt",
-    "vp-train pendulum.h5 --model linear --window 2": "linear has no argument window",
+    "vp-train pendulum.h5 --model linear --window 2": "a map of one step: window must be 1, not 2",
     "vp-train pendulum.h5 --start model.safetensors --search": "leave out search",
     "vp-rollout": "name a trained model, or a system",
     "vp-rollout none.safetensors": "none.safetensors",

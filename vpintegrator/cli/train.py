@@ -31,6 +31,7 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
 @cli.group(
     "What",
     model=cli.text("NAME", "One of vp-show models. [the best of all kinds]"),
+    equations=cli.flag("Use the equations of the system, too; by default the states alone."),
     search=cli.flag("Search the sizes of --model: functions, degree, depth."),
     window=cli.whole(1, "States that the model reads. [1; of a transformer 3]"),
     depth=cli.whole(1, "Number of layers. [of the model]"),
@@ -65,6 +66,7 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
 def main(
     dataset: Path,
     model: str | None,
+    equations: bool,
     search: bool,
     set: tuple[str, ...],
     start: Path | None,
@@ -94,6 +96,7 @@ def main(
     check_device(values["device"] or "cpu", "--device")
     training = cli.given(**{name: values.pop(name) for name in _TRAINING})
     limits = cli.given(**{name: values.pop(name) for name in _LIMITS})
+    limits["equations"] = equations
     if recipe and "epochs" in limits:  # epochs alone end a published training
         limits = {"seconds": None} | limits
     window = values["window"] if model is None else None

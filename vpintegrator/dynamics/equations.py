@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -100,6 +100,20 @@ class Equations:
     returns: ReturnSection | None = None
     open: tuple[Symbol, ...] = ()
     order: tuple[int, ...] = ()
+
+    def without_formulas(self) -> Equations:
+        """Return the names, symmetries and angles alone, as of measured states."""
+        return replace(
+            self,
+            vector_field=(),
+            hamiltonian=None,
+            invariants={},
+            table={},
+            stages=(),
+            iterations=1,
+            returns=None,
+            open=(),
+        )
 
     @property
     def halves(self) -> tuple[list[int], list[int]]:

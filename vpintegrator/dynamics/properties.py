@@ -66,6 +66,8 @@ class Definition:
         Definition of the flow of a return map, and the table ``[return_map]``.
     broken
         Structure that was left out as it fails at some states, in words.
+    withheld
+        Whether equations are known and left out, see :meth:`System.without_equations`.
     """
 
     text: str
@@ -88,6 +90,31 @@ class Definition:
     flow: Definition | None = None
     return_table: Mapping[str, Any] = field(default_factory=dict)
     broken: tuple[str, ...] = ()
+    withheld: bool = False
+
+    def without_equations(self) -> Definition:
+        """Return the definition that a file of measured states could declare."""
+        chart = None
+        if self.chart is not None:
+            there, definition = self.chart
+            equations = there.equations.without_formulas()
+            there = replace(there, equations=equations, base=there.base.without_formulas())
+            chart = there, definition.without_equations()
+        keeps = self.divergence_free or self.is_canonical
+        equations = self.equations.without_formulas()
+        return replace(
+            self,
+            text="",
+            function="",
+            equations=replace(equations, divergence_free=keeps, symplectic=self.is_canonical),
+            defaults={},
+            initial_table=None,
+            plot=Plot(),
+            chart=chart,
+            flow=None,
+            return_table={},
+            withheld=True,
+        )
 
     def in_canonical_order(self) -> Definition:
         """Return the definition with positions first and then momenta, for states alone.
@@ -142,8 +169,11 @@ class Definition:
             ) from None
 
     def _with_open(self, names: Sequence[str]) -> Definition:
-        e, flow = self.equations, None
-        if self.flow is None:
+        e = self.equations
+        flow = None
+        if self.withheld:
+            equations = replace(e, open=tuple(e.algebra.symbol(name) for name in names))
+        elif self.flow is None:
             # symmetries and periods stay those of the given equations
             scope = read_parameters(e.definitions, e.source, names)
             table = {key: entry for key, entry in e.table.items() if key not in _NUMERIC}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12  # error of a state, relative to its size, that no solution is without
 
 
-def spread_of(system: System, deviation: np.ndarray) -> float:
+def spread_of(system: System, deviation: np.ndarray, moving: Sequence[int] | None = None) -> float:
     r"""Return the root of the sum of variances; that of an angle is at most a uniform one's.
 
     .. math:: \sqrt{\sum_i \min(\sigma_i^2, T_i^2 / 12)}
@@ -24,8 +24,11 @@ def spread_of(system: System, deviation: np.ndarray) -> float:
         System of the states.
     deviation
         Standard deviation of each component that moves, (moving,).
+    moving
+        Numbers of these components; by default those that move by the equations.
     """
-    period = np.array([system.periods.get(i, np.inf) for i in system.moving])
+    moving = system.moving if moving is None else moving
+    period = np.array([system.periods.get(i, np.inf) for i in moving])
     return float(np.sqrt(np.sum(np.minimum(deviation**2, period**2 / 12))))
 
 

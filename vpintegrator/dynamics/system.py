@@ -406,6 +406,25 @@ class System(SystemProperties):
         definition = self.definition.with_open(names)
         return System(definition, origin=(methodcaller("with_open", names), self))
 
+    def without_equations(self) -> System:
+        """Return the system as a file of measured states could declare it: without its equations.
+
+        These are the names and order of the components, the form that is kept, reversing
+        symmetries, angles, a chart, and the time with its period. Formulas, invariants, states
+        between those of the data, and values of parameters within formulas are left out.
+
+        Examples
+        --------
+        >>> body = vp.load_system("rigid-body").without_equations()
+        >>> body.kind, len(body.reversing_symmetries), body.invariants
+        ('measured, volume-preserving', 3, {})
+        """
+        if self.is_measured:
+            return self
+        return System(
+            self.definition.without_equations(), origin=(methodcaller("without_equations"), self)
+        )
+
     def holding_at(self, states: np.ndarray, tolerance: float) -> System:
         """Return the system without structure that fails at states; ``broken`` says what fails.
 

@@ -254,6 +254,7 @@ class ClassicalMap(Map):
     """
 
     kind = "classical"
+    reads_equations = True
     system: System
 
     def __init__(self, method: ClassicalMethod, system: System, step: float) -> None:

@@ -55,6 +55,8 @@ class Map(ABC):
     machine_epsilon
         Relative rounding error of the arithmetic in which it computes: 2.2e-16 in double precision,
         1.2e-7 in single precision. What is kept is kept up to some of these.
+    reads_equations
+        Whether equations can be of use to its training.
     differentiable
         Whether it has a derivative: SciPy's solvers with an adaptive step are no fixed map.
     system, domain
@@ -84,6 +86,7 @@ class Map(ABC):
     differentiable: bool = True
     system: System | None = None
     structure: Any = Structure()
+    reads_equations: bool = False
     step: Any = 1.0
     domain: Any = None
 

@@ -87,9 +87,10 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_incomplete(system: System) -> bool:
-    """Whether a single component was measured and no equations are known."""
+    """Whether a single component was measured, of a system without equations."""
     own = system.family.system if system.family else system
-    return system.is_measured and len(own.components) == 1
+    is_observed = system.is_measured and not own.definition.withheld
+    return is_observed and len(own.components) == 1
 
 
 def _is_canonical(system: System, explicit_time: bool = True) -> bool:

@@ -95,6 +95,7 @@ class SymplecticGeneratingFunctionMap(Model):
     """
 
     name = "sgf"
+    reads_equations = True
     canonical = True
     linear_in_parameters = True
 
@@ -200,6 +201,7 @@ class VolumePreservingGeneratingFunctionMap(Model):
     """
 
     name = "vpgf"
+    reads_equations = True
     linear_in_parameters = True
 
     @default_dtype(torch.float64)

@@ -73,6 +73,7 @@ class SplittingMap(Model):
     """
 
     name = "split"
+    reads_equations = True
 
     @default_dtype(torch.float64)
     def __init__(
@@ -161,6 +162,7 @@ class ClassicalIntegrator(Model):
     """
 
     name = "classical"
+    reads_equations = True
 
     @default_dtype(torch.float64)
     def __init__(

@@ -405,9 +405,13 @@ class Model(Stored, Map):
         """Return images of windows by the core, or by its inverse for -1 steps."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
         middle, n = self.at_time(window, window, 0.5 * steps), self.moving
-        x, k = self.coordinates(middle), self.coefficients(parameters)
+        x = self.coordinates(middle)
+        k = self.coefficients(parameters)
         if n == self.dim:
-            return self.coordinates.inverse(core(x, *parameters_for(self.core, k)))
+            images = core(x, *parameters_for(self.core, k))  # (..., window, dim)
+            if len(self.vanishing) and self.chart is None:  # at step zero the identity, bit by bit
+                return middle + self.coordinates.restored(images - x) * self.scale
+            return self.coordinates.inverse(images)
         images = core(x[..., :n], x[..., -1, n:])  # (..., window, n)
         after = self.coordinates.inverse(torch.cat([images, x[..., n:]], -1))  # (..., window, dim)
         if self.chart is None and self.constant_components == {*range(n, self.dim)}:

@@ -112,6 +112,7 @@ class SymplecticFeedForward(Model):
     """
 
     name = "spff"
+    reads_equations = True
     canonical = True
 
     @default_dtype(torch.float64)
@@ -224,6 +225,7 @@ class SymplecticTransformer(Model):
     """
 
     name = "spt"
+    reads_equations = True
     canonical = True
 
     @default_dtype(torch.float64)

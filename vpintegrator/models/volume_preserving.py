@@ -110,6 +110,7 @@ class VolumePreservingFeedForward(Model):
     """
 
     name = "vpff"
+    reads_equations = True
 
     @default_dtype(torch.float64)
     def __init__(

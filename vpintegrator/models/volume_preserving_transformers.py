@@ -129,6 +129,7 @@ class VolumePreservingTransformer(Model):
     """
 
     name = "vpt"
+    reads_equations = True
 
     @default_dtype(torch.float64)
     def __init__(
@@ -358,6 +359,7 @@ class VolumePreservingMultiheadTransformer(Model):
     """
 
     name = "vpmt"
+    reads_equations = True
 
     @default_dtype(torch.float64)
     def __init__(

@@ -334,9 +334,10 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
         before, after = (states[:, -1].double().cpu() for states in (inputs, targets))
     way = torch.stack([before, after])  # (part + 1, pair, dim)
     if maps > 1:
-        start, observed = data.extended(before.numpy(), k), data.dataset.is_observed
-        # as accurate as datasets are
-        states = None if observed else states_between(data.system, start, data.step, maps, 1e-13)
+        start = data.extended(before.numpy(), k)
+        states = None
+        if data.knows_flow:  # as accurate as datasets are
+            states = states_between(data.system, start, data.step, maps, 1e-13)
         if states is None:
             raise InputError(
                 f"{model.name} applies {maps} maps in a row, and the states between are not known; "

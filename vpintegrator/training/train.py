@@ -55,6 +55,7 @@ def train(
     model: Model | torch.nn.Module,
     dataset: TrainingData | Dataset | str | os.PathLike[str],
     *,
+    equations: bool = False,
     recipe: Literal["published"] | None = None,
     optimizer: str = "auto",
     seconds: float | None = None,
@@ -85,6 +86,9 @@ def train(
     dataset
         A dataset or the path of one. Windows of its group ``train`` are used; of groups of more
         than 16 MiB of states random parts are read, and more as they are needed.
+    equations
+        Whether the equations of the dataset's system may be used: for states within a step, initial
+        splitting schemes, and coefficients of families.
     recipe
         ``published`` for the training of arXiv 2312.11166: Adam with batches of 16,384 windows, a
         rate that falls exponentially from 1e-2 to 1e-6 over the budget, the relative error of a
@@ -155,7 +159,7 @@ def train(
     True
     """
     budget = Budget(seconds, epochs, target)
-    data = TrainingData.of(dataset)
+    data = TrainingData.of(dataset, equations)
     model = _as_model(model, data)
     data.check(model)
     options = TrainingOptions(
@@ -202,6 +206,7 @@ def judge(model: Map, data: TrainingData, history: History) -> None:
     history.warning = doubt(model, data.held_out(model), data.error_scale, history)
     if isinstance(model, Model):
         data.describe(model)
+        model.metadata["source"] = data.source_of(model)
         model.metadata["training"] = json.dumps(history.summary())
 
 

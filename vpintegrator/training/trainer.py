@@ -231,6 +231,7 @@ class Trainer:
             structured=self.kind.structured or keeps,
             history=history,
             stopped_by=history.stopped_by,
+            source=self.data.source_of(map),
             segment=segment,
         )
         self.fits.append(fit)

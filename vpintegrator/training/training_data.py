@@ -17,7 +17,7 @@ from vpintegrator.data import Dataset, open_dataset
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.data.windows import chains
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.family import Family
+from vpintegrator.dynamics.family import STEP, Family
 from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
@@ -80,30 +80,82 @@ class TrainingData:
     ----------
     dataset
         The dataset.
+    equations
+        Whether the equations of its system may be used. Otherwise training sees states, and what a
+        file of measured states can declare: :meth:`vpintegrator.System.without_equations`.
+
+    Raises
+    ------
+    InputError
+        If equations are wanted and not known.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, equations: bool = False) -> None:
+        if equations and dataset.system.is_measured:
+            raise InputError(
+                f"{dataset.path} holds no equations that could be used: its states were measured; "
+                "leave out equations"
+            )
         self.dataset = dataset
+        self.equations = equations
         self._cache: dict[tuple[Any, ...], Any] = {}
 
     @classmethod
-    def of(cls, dataset: TrainingData | Dataset | str | os.PathLike[str]) -> TrainingData:
+    def of(
+        cls, dataset: TrainingData | Dataset | str | os.PathLike[str], equations: bool = False
+    ) -> TrainingData:
         """Return the training data of a dataset, or of the path of one."""
         if isinstance(dataset, TrainingData):
             return dataset
         kinds = (Dataset, str, os.PathLike)
         of_kind("dataset", dataset, kinds, "a dataset or the path of its file")
-        return cls(dataset if isinstance(dataset, Dataset) else open_dataset(dataset))
+        dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+        return cls(dataset, equations)
 
-    @property
+    @cached_property
     def family(self) -> Family | None:
-        """Coefficients of step and parameters that vary; None where none does."""
-        return self.dataset.family
+        """Coefficients of step and parameters that vary; None where none does.
+
+        Without equations these are step and parameters themselves.
+        """
+        dataset = self.dataset
+        if self.equations or not dataset.varied:
+            return dataset.family
+        step = None if STEP in dataset.varied else dataset.step
+        return Family(dataset.system.without_equations(), [*dataset.varied], step)
+
+    @cached_property
+    def system(self) -> System:
+        """The system that training sees; of a family that of states and coefficients, of step 1."""
+        if self.family is not None:
+            return self.family.extended
+        system = self.dataset.system
+        return system if self.equations else system.without_equations()
 
     @property
-    def system(self) -> System:
-        """The system; of a family that of states and coefficients, whose step is 1."""
-        return self.dataset.system if self.family is None else self.family.extended
+    def knows_flow(self) -> bool:
+        """Whether states between those of the data can be computed."""
+        return self.equations and not self.dataset.is_observed
+
+    @cached_property
+    def moving(self) -> list[int]:
+        """Numbers of the components that change along training trajectories, without the time."""
+        states = self.held("train")
+        first = states[:, :1]
+        with np.errstate(invalid="ignore"):  # states that were not observed
+            changes = np.nanmax(abs(states - first), axis=(0, 1), initial=0.0)
+            sizes = np.nanmax(abs(states), axis=(0, 1), initial=0.0)
+        time = self.dataset.system.explicit_time
+        constant = {i for i in range(self.dataset.dim) if changes[i] <= 1e-14 * sizes[i]}
+        moving = [i for i in range(self.dataset.dim) if i not in constant | {time}]
+        return moving or [*range(self.dataset.dim)]
+
+    def source_of(self, map: Map) -> str:
+        """Return the source of a map that is trained on these data, in words."""
+        if self.equations and (map.reads_equations or not isinstance(map, Model)):
+            return "made from the equations"
+        count, times, _ = self.dataset.shapes["train"]
+        return f"learned from {count * max(times - 1, 0):,} pairs of states"
 
     @property
     def step(self) -> float:
@@ -321,8 +373,9 @@ class TrainingData:
     @cached_property
     def _statistics(self) -> tuple[_Moments, Domain, _Moments]:
         """Return moments and domain of the training states, and moments of moving components."""
-        system, states = self.dataset.system, self.held("train")
-        moving = _Moments(states[..., system.moving])
+        system = self.dataset.system
+        states = self.held("train")
+        moving = _Moments(states[..., self.moving])
         domain = Domain.of_states(states, system)
         if self.family is not None:  # invariants depend on parameters
             domain = Domain(domain.components, {})
@@ -332,7 +385,8 @@ class TrainingData:
     def error_scale(self) -> ErrorScale:
         """The size that errors are relative to, of the training states."""
         system = self.dataset.system
-        return ErrorScale((*system.moving,), spread_of(system, self._statistics[2].deviation))
+        spread = spread_of(system, self._statistics[2].deviation, self.moving)
+        return ErrorScale((*self.moving,), spread)
 
     def some_states(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Training states (state, dim), evenly, those that are finite; and their parameters."""

@@ -243,8 +243,8 @@ class GeneratingFunctions(ModelKind):
 
     def _knows_half_steps(self, data: TrainingData) -> bool:
         """Whether states half-way are known, to which a reversible model is fitted."""
-        if data.dataset.is_observed or not data.system.is_discrete:
-            return not data.dataset.is_observed
+        if not data.knows_flow or not data.system.is_discrete:
+            return data.knows_flow
         states, k = data.some_states()
         start = data.extended(states[:1].numpy(), None if k is None else k[:1])
         return states_between(data.system, start, data.step, 2) is not None

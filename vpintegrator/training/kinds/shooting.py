@@ -48,7 +48,7 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Model | No
         None where states on the way are not known, or the model would be large.
     """
     dataset = data.dataset
-    probe = None if dataset.is_observed else build(UNITS)
+    probe = build(UNITS) if data.knows_flow else None
     if probe is None or probe.prediction_window != 1:
         return None
     # few segments before many: fields may be expensive
@@ -152,7 +152,7 @@ class _SegmentData(TrainingData):
     def __init__(
         self, data: TrainingData, before: np.ndarray, after: np.ndarray, *parameters: torch.Tensor
     ) -> None:
-        super().__init__(data.dataset)
+        super().__init__(data.dataset, data.equations)
         self._statistics = data._statistics
         both = [torch.from_numpy(np.ascontiguousarray(s))[:, None] for s in (before, after)]
         first = len(before) // 10 or 1

@@ -25,7 +25,7 @@ class LinearMaps(ModelKind):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether the map may be linear: of measured states, without angles and parameters."""
-        system = data.dataset.system
+        system = data.system
         return system.is_measured and not (data.dataset.is_family or system.periods)
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
@@ -123,6 +123,8 @@ class Network(ModelKind):
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Train the model."""
         model = self.model or self.build(data, self.architecture, train.seed)
+        if data.equations and not model.reads_equations:
+            raise InputError(f"{model.name} has no use for equations; leave out equations")
         data.check(model)
         size = f"{model.name}, {count(model)} parameters"
         if self.model is None and model.linear_in_parameters and not self.training.changed:
@@ -138,7 +140,8 @@ class WidestNetwork(ModelKind):
     Attributes
     ----------
     architecture
-        Name of an architecture with the argument ``width``.
+        Name of an architecture with the argument ``width``; None for a residual network where no
+        structure is known.
     training
         How it is trained.
     patience
@@ -150,7 +153,7 @@ class WidestNetwork(ModelKind):
         half as many.
     """
 
-    architecture: str = "resnet"
+    architecture: str | None = None
     training: TrainingOptions = field(default_factory=TrainingOptions)
     patience: int = 300
     iterations: int = 900
@@ -162,7 +165,7 @@ class WidestNetwork(ModelKind):
     def admits(self, data: TrainingData) -> str | None:
         """Return why data have a better kind than a network without structure, or None."""
         keeps = data.system.may_preserve_volume and base.claims_structure(data)
-        if keeps and data.dataset.dim > 1:
+        if self.architecture is None and keeps and data.dataset.dim > 1:
             return "the flow keeps a structure, which a residual network does not"
         return None
 
@@ -180,20 +183,19 @@ class WidestNetwork(ModelKind):
     def _widest(self, data: TrainingData, train: Trainer) -> Model:
         """Return the network of the greatest width that time allows."""
         seconds = train.budget.whole
+        name = self.architecture or "resnet"
         if seconds == math.inf or "width" in self.arguments:
-            return self.build(data, self.architecture, train.seed)
+            return self.build(data, name, train.seed)
         most = (seconds / self.iterations / self.seconds) ** (1 / 3)
         widest: Model | None = None
         for width in range(data.dataset.dim, 257):
             with suppress(InputError):  # such as a number of heads that does not divide it
-                model = self.build(data, self.architecture, train.seed, {"width": width})
+                model = self.build(data, name, train.seed, {"width": width})
                 if widest is not None and count(model) > most:
                     break
                 widest = model
         if widest is None:
-            raise InputError(
-                f"no {self.architecture} can be built for states of {data.dataset.dim} components"
-            )
+            raise InputError(f"no {name} can be built for states of {data.dataset.dim} components")
         words = f"was chosen: {seconds:g} s suffice for its parameters"
         widest.choices.append(f"width {widest.arguments['width']} {words}")
         return widest
