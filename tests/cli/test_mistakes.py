@@ -59,6 +59,8 @@ MISTAKES = {
     "vp-train pendulum.h5 --start none.safetensors": "none.safetensors",
     "vp-train body.h5 --start model.safetensors": "states of 2 components, but body.h5",
     "vp-train pendulum.h5 --device foo": "foo",
+    "vp-train pendulum.h5 --model split": "--equations, lets it read the equations",
+    "vp-train pendulum.h5 --model transformer --equations": "has no use for equations",
     "vp-train pendulum.h5 --set depth=2": "--set has no effect on a search of all kinds",
     "vp-train pendulum.h5 --batch 64": "--batch has no effect on a search of all kinds",
     "vp-train pendulum.h5 --learning-rate 0.1": "--learning-rate has no effect on a search",

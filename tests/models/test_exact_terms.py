@@ -21,7 +21,7 @@ def pendulum(tmp_path_factory):
 def solved(dataset, **arguments):
     system = dataset.family.extended if dataset.is_family else dataset.system
     model = vp.models.build(system, "sgf", {"functions": "hamiltonian", **arguments})
-    data = TrainingData(dataset)
+    data = TrainingData(dataset, equations=True)
     data.normalise(model)
     pairs = layer_pairs(model, data, 300)
     fit_pairs(model, pairs)

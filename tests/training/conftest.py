@@ -48,8 +48,10 @@ def fit_with(error, *, parameters=10, deviation=0.0, judged="held out", **option
 
 
 def fits_of(kind, dataset, *, seed=0, train=Trainer, **budget):
-    """All fits of a kind of map, in order."""
-    data = TrainingData.of(dataset)
+    """All fits of a kind of map in order, with the equations where these are known."""
+    data = dataset
+    if not isinstance(dataset, TrainingData):
+        data = TrainingData(dataset, equations=not dataset.system.is_measured)
     assert kind.admits(data) is None
     trainer = train(kind, data, Budget(**{"seconds": math.inf, **budget}), seed=seed)
     kind.search(data, trainer, trainer.fits)

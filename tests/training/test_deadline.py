@@ -113,7 +113,8 @@ def ring(tmp_path_factory):
 @pytest.mark.filterwarnings("ignore:.* is not to be relied on")
 def test_the_best_model_is_kept_whenever_the_time_ends(ring, looks, kind, seconds):
     fits = []
-    result = vp.fit(ring, [kind], seconds=seconds, epochs=10, progress=fits.append)
+    limits = {"seconds": seconds, "epochs": 10}
+    result = vp.fit(ring, [kind], equations=True, **limits, progress=fits.append)
     assert result.tried == tuple(fits)
     assert result.error == min(fit.error for fit in fits) < 1e-2
     assert next(looks) < 1.1 * seconds + 30

@@ -249,7 +249,7 @@ def test_kinds_that_do_not_admit_the_data_are_left_out_with_a_reason(body):
         vp.fit(body, [Turns()])
     refusals = "turns: turns are maps of the plane; splittings: stages = 0"
     with pytest.raises(vp.InputError, match=refusals):
-        vp.fit(body, [Turns(), search("split", stages=0)])
+        vp.fit(body, [Turns(), search("split", stages=0)], equations=True)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def orbits(count=30, times=8, angle=0.3):
 
 def fitted(system, name, path, far=False, **arguments):
     """A fit to pairs of a dataset of the catalogue: the model, the fit, and the pairs."""
-    data = TrainingData(vp.generate(system, path / "a.h5", count=100, steps=20))
+    data = TrainingData(vp.generate(system, path / "a.h5", count=100, steps=20), equations=True)
     model = vp.models.build(data.dataset.system, name, arguments)
     data.normalise(model)
     pairs = layer_pairs(model, data, enough_pairs(model))

@@ -63,7 +63,7 @@ def dataset(tmp_path, text, step):
     ],
 )
 def test_segments_learned_one_by_one_are_near_the_whole_map(tmp_path, text, step, options):
-    data = TrainingData(dataset(tmp_path, text, step))
+    data = TrainingData(dataset(tmp_path, text, step), equations=True)
     model = shooting_start(builder(data, **options), data, learn)
     pairs = data.held_out(model)
     plain = builder(data, **(options | {"degree": 4}))(model.arguments["depth"])
@@ -72,7 +72,7 @@ def test_segments_learned_one_by_one_are_near_the_whole_map(tmp_path, text, step
 
 
 def test_layers_are_those_of_the_model_itself(tmp_path):
-    data = TrainingData(dataset(tmp_path, "pendulum", 4.0))
+    data = TrainingData(dataset(tmp_path, "pendulum", 4.0), equations=True)
     seen = []
 
     def note(part, data):
@@ -94,7 +94,8 @@ def test_nothing_is_begun_of_measured_or_several_states_or_that_is_too_large(tmp
     assert shooting_start(builder(measured), measured, learn) is None
     short = vp.load_system(RING.replace("40", "2"))
     assert states_between(short, states[:, 0], 1.0, 8) is None
-    data = TrainingData(vp.generate("rigid-body", tmp_path / "a.h5", count=9, steps=4, step=4.0))
+    body = vp.generate("rigid-body", tmp_path / "a.h5", count=9, steps=4, step=4.0)
+    data = TrainingData(body, equations=True)
     assert shooting_start(lambda depth: None, data, learn) is None
     several = builder(data, "vpt", window=2, prediction_window=2, degree=2)
     assert shooting_start(several, data, learn) is None
@@ -109,14 +110,16 @@ def test_growth_begins_with_segments_where_nothing_else_leads_to_the_map(tmp_pat
 
 @pytest.mark.parametrize("name", ["vpt", "vpmt"])
 def test_attention_has_no_part_in_segments(tmp_path, name):
-    data = TrainingData(vp.generate("rigid-body", tmp_path / "a.h5", count=60, steps=2, step=4.0))
+    body = vp.generate("rigid-body", tmp_path / "a.h5", count=60, steps=2, step=4.0)
+    data = TrainingData(body, equations=True)
 
     def note(part, data):
         assert part.window == 1
         assert part(data.pairs(part).evenly(3)[0]).shape == (3, 1, 3)
 
-    model = shooting_start(builder(data, name, window=2, degree=2), data, note)
+    sizes = {"window": 2, "prediction_window": 1, "degree": 2}
+    model = shooting_start(builder(data, name, **sizes), data, note)
     assert "segments" in model.choices[-1]
-    drawn = builder(data, name, window=2, degree=2)(model.arguments["depth"])
+    drawn = builder(data, name, **sizes)(model.arguments["depth"])
     for layer, new in zip(attention(model), attention(drawn), strict=True):
         assert all(map(torch.equal, layer.parameters(), new.parameters()))

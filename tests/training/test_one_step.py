@@ -48,7 +48,7 @@ def test_errors_are_those_of_one_step_on_the_test_group(pendulum):
     model = trained(pendulum, 8)
     table = vp.one_step(model, pendulum, seconds=0)
     for row in table.methods:
-        error = error_of(TrainingData(pendulum), "test", row.name)
+        error = error_of(TrainingData(pendulum, equations=True), "test", row.name)
         assert row.error == pytest.approx(error, rel=0.3)
     known = json.loads(model.metadata["training"])["test_error"]
     assert [row.error for row in table.models] == [pytest.approx(known)]
@@ -59,7 +59,7 @@ def test_errors_are_those_of_one_step_on_the_test_group(pendulum):
 
 def test_methods_take_the_fewest_substeps_that_err_as_little_as_the_model(pendulum):
     start = time.process_time()
-    model, data = trained(pendulum, 5), TrainingData(pendulum)
+    model, data = trained(pendulum, 5), TrainingData(pendulum, equations=True)
     table = vp.one_step(model, pendulum, seconds=60)
     assert time.process_time() - start < 10
     (own,) = table.models
@@ -148,8 +148,11 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["pendulum", "rigid-body", "chirped-pendulum"])
 def test_candidates_are_the_fewest_substeps_below_the_error(name, tmp_path):
-    data = TrainingData(vp.generate(name, tmp_path / "a.h5", count=20, steps=10))
-    fits = vp.fit(data.dataset, [ClassicalMethods()], prefer="cost", target=1e-9).tried
+    dataset = vp.generate(name, tmp_path / "a.h5", count=20, steps=10)
+    data = TrainingData(dataset, equations=True)
+    fits = vp.fit(
+        data.dataset, [ClassicalMethods()], prefer="cost", target=1e-9, equations=True
+    ).tried
     assert {"rk4", "dormand-prince-8"} <= {fit.model.arguments["method"] for fit in fits}
     for fit in fits:
         method, substeps = fit.model.arguments["method"], fit.model.arguments["substeps"]
@@ -159,14 +162,14 @@ def test_candidates_are_the_fewest_substeps_below_the_error(name, tmp_path):
 
 
 def test_the_cheapest_map_is_no_dearer_than_a_classical_method(pendulum):
-    result = vp.fit(pendulum, prefer="cost", target=1e-6, progress=False)
+    result = vp.fit(pendulum, prefer="cost", target=1e-6, equations=True, progress=False)
     assert result.error <= 1e-6 and "cheapest step below 1e-06" in result.reason
     assert {"classical methods", "splittings"} <= {fit.kind for fit in result.tried}
 
 
 def test_there_are_none_for_maps_or_below_rounding(pendulum, tmp_path):
     with pytest.raises(vp.InputError):
-        vp.fit(pendulum, [ClassicalMethods()], target=1e-17)
+        vp.fit(pendulum, [ClassicalMethods()], target=1e-17, equations=True)
     standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
     with pytest.raises(vp.InputError, match="no equations of one step"):
-        vp.fit(standard, [ClassicalMethods()], target=1e-3)
+        vp.fit(standard, [ClassicalMethods()], target=1e-3, equations=True)

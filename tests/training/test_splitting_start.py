@@ -17,7 +17,7 @@ from vpintegrator.training.training_data import TrainingData
 def data(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("splitting") / f"{request.param}.h5"
     dataset = vp.generate(request.param, path, count=20, steps=10, step=0.05)
-    return TrainingData(dataset)
+    return TrainingData(dataset, equations=True)
 
 
 def made(data, name="auto", reversible=None, chart=None, **arguments):
@@ -94,7 +94,7 @@ def test_every_composition_moves_every_part_by_a_step(parts, reversible):
 @pytest.fixture(scope="module")
 def body(tmp_path_factory):
     path = tmp_path_factory.mktemp("body") / "rigid-body.h5"
-    return TrainingData(vp.generate("rigid-body", path, count=20, steps=4))
+    return TrainingData(vp.generate("rigid-body", path, count=20, steps=4), equations=True)
 
 
 def test_a_volume_preserving_model_begins_as_the_method_itself(body):
@@ -121,7 +121,7 @@ def test_as_many_steps_as_fit(body):
 
 
 def test_shears_in_rotated_bases_follow_a_field_that_those_along_coordinates_cannot(tmp_path):
-    data = TrainingData(vp.generate("hill-vortex", tmp_path / "a.h5", count=20, steps=4))
+    data = TrainingData(vp.generate("hill-vortex", tmp_path / "a.h5", count=20, steps=4), True)
     errors = {}
     for bases in (1, 2):
         sizes = {"degree": 2, "depth": 3, "sweep": "symmetric", "bases": bases}

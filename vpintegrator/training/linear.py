@@ -341,7 +341,7 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
         if states is None:
             raise InputError(
                 f"{model.name} applies {maps} maps in a row, and the states between are not known; "
-                "give repeats=1 and reversible=False"
+                "give repeats=1 and reversible=False, or equations=True where they are known"
             )
         way = torch.cat([torch.from_numpy(states[:-1, :, : model.dim]), after[None]])
     before, after = way[:-1], way[1:]

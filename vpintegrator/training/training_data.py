@@ -19,6 +19,7 @@ from vpintegrator.data.windows import chains
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.family import STEP, Family
 from vpintegrator.dynamics.sizes import spread_of
+from vpintegrator.dynamics.solve import states_between
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
@@ -136,6 +137,15 @@ class TrainingData:
     def knows_flow(self) -> bool:
         """Whether states between those of the data can be computed."""
         return self.equations and not self.dataset.is_observed
+
+    @cached_property
+    def knows_half_steps(self) -> bool:
+        """Whether states in the middle of a step can be computed."""
+        if not self.knows_flow or not self.system.is_discrete:
+            return self.knows_flow
+        states, k = self.some_states()
+        start = self.extended(states[:1].numpy(), None if k is None else k[:1])
+        return states_between(self.system, start, self.step, 2) is not None
 
     @cached_property
     def moving(self) -> list[int]:

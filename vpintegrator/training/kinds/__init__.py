@@ -74,7 +74,7 @@ def search(
     >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
     >>> result = vp.fit(dataset, [vp.training.search("sgf")])
     >>> [fit.size for fit in result.tried][:2]
-    ['degree 2, 1 coefficients', 'degree 4, 4 coefficients']
+    ['degree 2, 3 coefficients', 'degree 4, 8 coefficients']
     """
     of_kind("name", name, str, "the name of an architecture")
     declared = arguments_of(ARCHITECTURES.find(name))

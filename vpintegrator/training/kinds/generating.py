@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from vpintegrator.dynamics.compositions import FACTORS
-from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.nn.exact_flows import LearnedSplitting
@@ -212,7 +211,8 @@ class GeneratingFunctions(ModelKind):
             exact = {**functions, **self.arguments}.get("functions") == "hamiltonian"
             size = f"{row}{'exact terms, ' * exact}degree {degree}, {count(model)} coefficients"
             fit = train.solve(model, size, far=bool(far))
-            if far is None and (degree >= self.compared or "degree" in self.arguments):
+            is_compared = degree >= self.compared or "degree" in self.arguments
+            if far is None and is_compared and fit.error > train.budget.target:
                 far = False
                 other = self._model(data, degree, train.seed, functions)
                 # a linear map in front would not be the identity at vanishing parameters
@@ -236,18 +236,7 @@ class GeneratingFunctions(ModelKind):
         self, data: TrainingData, degree: int, seed: int, functions: Mapping[str, Any]
     ) -> Model:
         arguments = {**functions, "degree": degree}
-        reversible = None
-        if self.form == "volume" and not self._knows_half_steps(data):
-            reversible = False
-        return self.build(data, ARCHITECTURES[self.form], seed, arguments, reversible)
-
-    def _knows_half_steps(self, data: TrainingData) -> bool:
-        """Whether states half-way are known, to which a reversible model is fitted."""
-        if not data.knows_flow or not data.system.is_discrete:
-            return data.knows_flow
-        states, k = data.some_states()
-        start = data.extended(states[:1].numpy(), None if k is None else k[:1])
-        return states_between(data.system, start, data.step, 2) is not None
+        return self.build(data, ARCHITECTURES[self.form], seed, arguments)
 
     def _largest(self, data: TrainingData) -> int:
         """Return the most components: few if no Hamiltonian is known, or if it can be split."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.building import build, suited
+from vpintegrator.nn import Reversible
 from vpintegrator.training.results import Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
@@ -94,21 +95,29 @@ class ModelKind(Kind):
         name: str,
         seed: int,
         arguments: Mapping[str, Any] = {},
-        reversible: bool | None = None,
     ) -> Model:
         """Return an untrained model of an architecture, or InputError with the reason why not.
 
-        Arguments of the kind count first.
+        Arguments of the kind count first. A reversible composition whose halves are solved for
+        needs states in the middle of a step; where these are not known the model has none.
         """
-        return build(
-            data.system,
-            name,
-            {**arguments, **self.arguments},
-            reversible=reversible if self.reversible is None else self.reversible,
-            chart=self.chart_of(data),
-            seed=seed,
-            dtype=self.dtype,
-        )
+
+        def built(reversible: bool | None) -> Model:
+            return build(
+                data.system,
+                name,
+                {**arguments, **self.arguments},
+                reversible=reversible,
+                chart=self.chart_of(data),
+                seed=seed,
+                dtype=self.dtype,
+            )
+
+        model = built(self.reversible)
+        halves = model.linear_in_parameters and isinstance(model.core, Reversible)
+        if halves and self.reversible is None and not data.knows_half_steps:
+            return built(False)
+        return model
 
     def refusal(
         self, data: TrainingData, name: str, arguments: Mapping[str, Any] = {}

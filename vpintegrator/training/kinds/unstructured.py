@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
+from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.training.kinds import kind as base
 from vpintegrator.training.kinds.kind import ModelKind, Sizes, count
 from vpintegrator.training.options import TrainingOptions
@@ -122,7 +123,7 @@ class Network(ModelKind):
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Train the model."""
-        model = self.model or self.build(data, self.architecture, train.seed)
+        model = self.model or self._untrained(data, train.seed)
         if data.equations and not model.reads_equations:
             raise InputError(f"{model.name} has no use for equations; leave out equations")
         data.check(model)
@@ -131,6 +132,20 @@ class Network(ModelKind):
             train.solve(model, size)
             return
         train(model, size, epochs=train.budget.epochs, options=self.training)
+
+    def _untrained(self, data: TrainingData, seed: int) -> Model:
+        """Return the untrained model."""
+        try:
+            return self.build(data, self.architecture, seed)
+        except InputError as error:
+            if data.equations or data.dataset.system.is_measured or self.architecture == "auto":
+                raise
+            if not ARCHITECTURES.find(self.architecture).reads_equations:
+                raise
+            raise InputError(
+                f"{error} (training sees states alone; equations=True, --equations, lets it read "
+                "the equations)"
+            ) from None
 
 
 @dataclass(frozen=True)
