@@ -177,3 +177,53 @@ def test_functions_of_numpy_have_no_gradient():
     system = vp.System.from_function(lambda t, y: -y if y[0] > 0 else -2 * y, dim=2)
     with pytest.raises(InputError, match="a gradient needs formulas"):
         vp.classical("rk4", system, 0.1)(torch.ones(1, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ONE_STEP)
+def test_transforms_of_torch_func(name):
+    """They give the derivatives of the method, in any order and without gradients as well."""
+    map, states, parameters = case(name)
+    states = states.detach()
+    first, second = (value.detach() for value in parameters.values())
+    keys = [*parameters]
+
+    def function(z, *values):
+        return map(z, dict(zip(keys, values, strict=True)))
+
+    exact = torch.from_numpy(
+        map.derivative(states.numpy()[:, None], {keys[0]: 0.8, keys[1]: second.numpy()})
+    )
+    expected = function(states, first, second)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        each = torch.func.vmap(transform(function), (0, None, 0))
+        torch.testing.assert_close(each(states, first, second), exact)
+        with torch.no_grad():
+            torch.testing.assert_close(each(states, first, second), exact)
+    torch.testing.assert_close(
+        torch.func.vmap(function, (0, None, 0))(states, first, second), expected
+    )
+    # a batch of parameters alone, and batches of batches
+    several = torch.stack([first, first + 0.1])
+    both = torch.func.vmap(function, (None, 0, None))(states, several, second)
+    torch.testing.assert_close(both[0], expected)
+    torch.testing.assert_close(both[1], function(states, first + 0.1, second))
+    nested = torch.func.vmap(torch.func.vmap(function, (0, None, 0)), (None, 0, None))
+    torch.testing.assert_close(nested(states, several, second), both)
+    vectors = torch.linspace(-1, 1, states.numel(), dtype=torch.float64).reshape(states.shape)
+    for context in (torch.enable_grad, torch.no_grad):
+        with context():
+            _, moved = torch.func.jvp(lambda z: function(z, first, second), (states,), (vectors,))
+        torch.testing.assert_close(moved, (exact @ vectors[..., None])[..., 0])
+    with torch.no_grad(), torch.autograd.forward_ad.dual_level():
+        dual = function(torch.autograd.forward_ad.make_dual(states, vectors), first, second)
+        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(dual).tangent, moved)
+    hessian = torch.func.hessian(lambda z: function(z, first, second[0])[0])(states[0])
+
+    def slope(z):
+        row = torch.func.jacrev(lambda z: function(z, first, second[0])[0])(torch.from_numpy(z))
+        return row.numpy()
+
+    around = vp.maps.map.differences(
+        lambda points: np.stack([slope(point) for point in points]), states[:1].numpy()
+    )
+    np.testing.assert_allclose(hessian, around[0], atol=1e-8)

@@ -73,6 +73,17 @@ def test_a_result_in_single_precision():
     assert vp.rollout(rough, windows()[:, 0], 3).dtype == np.float64
 
 
+def test_bfloat16_is_refused_in_a_sentence(swing):
+    network = networks.Network().to(torch.bfloat16)
+    for model in (network, vp.models.VolumePreservingFeedForward(dim=2).to(torch.bfloat16)):
+        for use in (
+            lambda model=model: vp.rollout(model, windows()[:, 0], 3),
+            lambda model=model: vp.train(model, swing, epochs=1),
+        ):
+            with pytest.raises(InputError, match=r"computes in bfloat16, .* take model.float\(\)"):
+                use()
+
+
 def test_modes_of_inference_change_nothing():
     for module in (networks.General, networks.Recurrent):
         torch.manual_seed(0)

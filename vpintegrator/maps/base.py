@@ -307,6 +307,8 @@ class ClassicalMap(Map):
         method = self._fixed_step()
         system, values = self._parameters.tensors(parameters, states)
         rows = states.reshape(-1, self.dim).T  # (dim, trajectory)
+        for value in values:  # under vmap of parameters, methods add to states in place
+            rows = rows + value.new_zeros(value.shape)
         change = method.increment(system, rows, self.step, values)
         return states + change.T.reshape(states.shape)
 

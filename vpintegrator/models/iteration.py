@@ -184,7 +184,17 @@ def as_windows(model: Any, initial: Any) -> torch.Tensor:
     """Return first windows (trajectory, window, dim) with the dtype and device of the model."""
     if not isinstance(initial, torch.Tensor) or initial.is_complex():
         initial = torch.from_numpy(real_array("initial", initial, None))
+    check_precision(model)
     return checked_windows(model, initial.detach().to(model.scale))
+
+
+def check_precision(model: Any) -> None:
+    """Raise InputError if a model computes in bfloat16, which NumPy does not have."""
+    if model.scale.dtype == torch.bfloat16:
+        raise InputError(
+            f"{model.name} computes in bfloat16, with three digits and no arrays of NumPy; take "
+            "model.float() or model.double()"
+        )
 
 
 def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.Tensor:

@@ -144,12 +144,25 @@ class Layer(nn.Module):
         super().__init__()
         self.factory_kwargs = factory(device, dtype)
 
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        """Convert all tensors as torch does, and keep the numbers of constants."""
+        super()._apply(fn, recurse)
+        for name, value in self.__dict__.get("_constants", {}).items():
+            buffer = self._buffers.get(name)
+            if buffer is None or buffer.is_meta:
+                continue
+            if not torch.equal(buffer.cpu(), value.to(buffer.dtype)):  # no numbers yet
+                buffer.copy_(value)
+        return self
+
     def constant(self, name: str, value: torch.Tensor | None) -> None:
         """Register a tensor that follows from the arguments, so that files need not hold it.
 
-        A layer on ``meta`` holds it on the CPU, since no ``load_state_dict`` brings its numbers.
+        A layer on ``meta`` holds it on the CPU, since no ``load_state_dict`` brings its numbers;
+        ``to_empty``, which gives memory without numbers, leaves them as they are.
         """
         if value is not None:
+            self.__dict__.setdefault("_constants", {})[name] = value.detach().cpu()
             device, dtype = self.factory_kwargs["device"], self.factory_kwargs["dtype"]
             value = value.to(
                 "cpu" if device.type == "meta" else device,

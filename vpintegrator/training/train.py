@@ -18,7 +18,12 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.models import Model, wrap
-from vpintegrator.models.iteration import leave_inference, modes_kept, with_gradients
+from vpintegrator.models.iteration import (
+    check_precision,
+    leave_inference,
+    modes_kept,
+    with_gradients,
+)
 from vpintegrator.models.wrapped import WithParameters, WrappedModel, told
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
@@ -476,5 +481,6 @@ def _as_model(model: Any, data: TrainingData) -> Model:
         model = wrap(model, data.dataset.dim, data.dataset.step)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError(f"{model.name} has no parameters to train")
+    check_precision(model)
     leave_inference(model)
     return model
