@@ -13,7 +13,9 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import vpintegrator as vp
 
@@ -39,10 +41,11 @@ def run_commands(lines: str) -> None:
 
 
 def run_python(code: str) -> None:
-    """Run a program of the README as it stands; the defaults of two functions make it small."""
+    """Run a program of the README as it stands; two functions have small defaults."""
     print("$ python", flush=True)
-    vp.generate.__kwdefaults__["count"] = 120
-    vp.fit.__kwdefaults__["seconds"] = 10.0
+    small: Any = vp
+    small.generate = partial(vp.generate, count=120)
+    small.fit = partial(vp.fit, seconds=10.0)
     exec(compile(code, "README.md", "exec"), {})
 
 
