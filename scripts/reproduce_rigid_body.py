@@ -43,7 +43,7 @@ METHOD, STEP = "implicit-midpoint", 0.2
 NETWORKS: dict[str, Callable[[], Model]] = {
     "feed-forward": partial(VolumePreservingFeedForward.published, 3),
     "VPT": partial(VolumePreservingTransformer.published, 3),
-    "standard transformer": partial(StandardTransformer.published, 3),
+    "standard transformer": partial(StandardTransformer.published, 3, embedding=False),
 }
 # relative error, and RMSE of both orbits
 LITERATURE = {"feed-forward": (7.4e-4, 0.84, 0.79), "VPT": (1.7e-3, 0.68, 0.21)}

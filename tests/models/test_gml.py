@@ -111,13 +111,14 @@ class Writer:
             function = np.tanh if index < count - 1 else identity
             self.dense(width, width, function, ("weight", "bias"))
 
-    def transformer(self, width, heads, stiefel):
-        if width != self.dim:
+    def transformer(self, width, heads, stiefel, embedding=False):
+        embedding = embedding or width != self.dim
+        if embedding:
             self.dense(width, self.dim)
         for _ in range(2):
             self.multihead(width, heads, stiefel)
             self.residual(width, 3)
-        if width != self.dim:
+        if embedding:
             self.dense(self.dim, width)
 
     def volume_preserving_transformer(self, skew, blocks, linear):
@@ -179,6 +180,14 @@ def test_standard_transformer(path, stiefel, heads, width):
     save(model, path.with_suffix(".safetensors"))
     X = torch.ones(2, 3, 4, dtype=torch.float64)
     assert_close(load(path.with_suffix(".safetensors"))(X), model(X), 0)
+
+
+def test_affine_layers_of_as_many_components(path):
+    """As earlier versions of the package had them: 24 parameters more in three dimensions."""
+    writer = Writer(path, 3)
+    writer.transformer(3, 1, False, embedding=True)
+    model = writer.check("transformer", 3)
+    assert model.arguments["embedding"] and sum(p.numel() for p in model.parameters()) == 150
 
 
 def test_dense_layers_without_bias(path):

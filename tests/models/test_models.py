@@ -243,7 +243,8 @@ def test_components_that_triangular_layers_cannot_move(flips):
         (VPFF, {}, 135, 1),
         (VPT, {}, 162, 3),
         (VPT, {"weighting": "arbitrary"}, 180, 3),
-        (TRANSFORMER, {}, 189, 3),
+        (TRANSFORMER, {}, 213, 3),
+        (TRANSFORMER, {"embedding": False}, 189, 3),
     ],
 )
 def test_published_networks(architecture, arguments, count, window):
@@ -284,6 +285,7 @@ def test_normalisation_respects_symmetries_and_the_form():
         (VPT, {"window": 1}, "window"),
         (VPT, {"dim": 1}, "dim"),
         (VPT, {"prediction_window": 5}, "prediction_window = 5"),
+        (TRANSFORMER, {"embedding": False}, "embedding = false needs .* width = 3, not 8"),
         (VPMT, {"heads": 3}, "dim = 4 .* heads = 3"),
         (VPT, {"heads": 2}, "heads = 2: a head .* at least 2 components"),
         (VPT, {"dim": 4, "heads": 2, "weighting": "coupled"}, "heads = 2 are for weighting = skew"),

@@ -179,6 +179,7 @@ def _model(
         return StandardTransformer(
             layers[0].values[0].shape[1] if outer else width,
             width=width,
+            embedding=outer,
             positions=False,
             depth=count,
             heads=heads,

@@ -43,7 +43,7 @@ class StandardTransformer(Model):
     ``blocks`` residual layers with the activation and a linear one; or the encoder block of the
     literature, attention and a pointwise feed-forward network with a norm after each, which is
     block = "encoder", attention = "general", activation = "relu". If ``width`` differs from dim,
-    linear layers lead there and back. ``published`` makes the baseline of arXiv 2312.11166.
+    affine layers lead there and back. ``published`` makes the baseline of arXiv 2312.11166.
 
     Parameters
     ----------
@@ -57,6 +57,9 @@ class StandardTransformer(Model):
         Number of units.
     width
         Components inside; by default dim, but at least 8. Divisible by ``heads``.
+    embedding
+        Whether affine layers lead to the components inside and back; by default where ``width``
+        differs from dim, which needs them.
     heads
         Attention heads; by default one for each component inside.
     blocks
@@ -114,6 +117,7 @@ class StandardTransformer(Model):
         prediction_window: int | None = None,
         depth: int = 2,
         width: int | None = None,
+        embedding: bool | None = None,
         heads: int | None = None,
         blocks: int = 1,
         residual: bool = True,
@@ -134,6 +138,12 @@ class StandardTransformer(Model):
             raise InputError("residual = false is for block = residual")
         whole("blocks", blocks, 0)
         inside = max(dim, _LEAST_WIDTH) if width is None else whole("width", width)
+        embedded = inside != dim if embedding is None else embedding
+        if not embedded and inside != dim:
+            raise InputError(
+                f"embedding = false needs as many components inside as in a state: width = {dim}, "
+                f"not {inside}"
+            )
         heads = inside if heads is None else whole("heads", heads)
         if norm == "auto":
             norm = "layer" if encoder else "none"
@@ -150,7 +160,7 @@ class StandardTransformer(Model):
             return one(inside, residual=residual)
 
         layers: list[nn.Module] = []
-        if inside != dim:
+        if embedded:
             layers.append(nn.Linear(dim, inside, dtype=torch.float64))
         if positions:
             layers.append(Positions(window, inside))
@@ -168,22 +178,28 @@ class StandardTransformer(Model):
             layers += [ResidualLayer(inside, activation="identity"), Norm(inside, norm)]
         if norm == "none":
             layers = [layer for layer in layers if not isinstance(layer, Norm)]
-        if inside != dim:
+        if embedded:
             layers.append(nn.Linear(inside, dim, dtype=torch.float64))
         super().__init__(Composition(*layers), dim, window, prediction_window, dtype=dtype)
 
     @classmethod
-    def published(cls, dim: int, *, dtype: str | torch.dtype = "float32") -> Self:
-        """Make the standard transformer of arXiv 2312.11166: 189 parameters in three dimensions.
+    def published(
+        cls, dim: int, *, embedding: bool = True, dtype: str | torch.dtype = "float32"
+    ) -> Self:
+        """Make the standard transformer of arXiv 2312.11166: 213 parameters in three dimensions.
 
         It reads and predicts windows of three states by three units of attention of one head and
         two nonlinear residual layers and a linear one, with tanh, in single precision. No learned
-        vector tells the time steps apart, and attention does not add its input.
+        vector tells the time steps apart, and attention does not add its input. An affine layer
+        comes before the units, and another after them.
 
         Parameters
         ----------
         dim
             Components of a state, inside too.
+        embedding
+            Whether the affine layers are there, as in the paper. GeometricMachineLearning.jl has
+            left them out since, with 189 parameters.
         dtype
             Type of the weights.
 
@@ -191,7 +207,7 @@ class StandardTransformer(Model):
         --------
         >>> model = vp.models.StandardTransformer.published(3)
         >>> sum(weight.numel() for weight in model.parameters())
-        189
+        213
         """
         return cls(
             dim,
@@ -201,6 +217,7 @@ class StandardTransformer(Model):
             blocks=2,
             heads=1,
             width=dim,
+            embedding=embedding,
             positions=False,
             residual=False,
             dtype=dtype,
