@@ -87,6 +87,14 @@ def test_the_published_recipe_is_that_of_python(done, body):
     assert all(torch.equal(weight, again[name]) for name, weight in model.state_dict().items())
 
 
+def test_the_skew_weighting_without_symmetries(done, body):
+    """Those of the rigid body leave no such weighting."""
+    options = ("--set", "weighting=skew", "--set", "reversing_symmetries=none", "--epochs", "1")
+    done(main, body, "--model", "vpt", *options, "-o", "a.safetensors")
+    model = load("a.safetensors")
+    assert model.weighting == "skew" and len(model.reversing_symmetries) == 0
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
