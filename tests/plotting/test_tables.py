@@ -184,7 +184,8 @@ def test_no_line_on_a_screen_has_more_than_200_characters(wide):
         assert max(map(len, lines)) <= 200
     every = report_text(wide, None)
     assert "rel. error" in every and "attention" not in every
-    assert "VPT (2 seeds): attention: 60 weights" in report_text(wide, None, notes=True)
+    notes = " ".join(report_text(wide, None, notes=True).split())
+    assert "VPT (2 seeds): attention: 60 weights" in notes
 
 
 def test_columns_are_those_that_are_asked_for(wide, tmp_path):

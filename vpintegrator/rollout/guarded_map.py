@@ -52,6 +52,22 @@ class GuardedMap(Map):
             return lambda step: GuardedMap(value(step))
         return value
 
+    # some maps know these only when they have run
+    @property
+    def attention_summary(self) -> str:  # type: ignore[override]
+        """Sentence on the attention of the map."""
+        return self.guarded.attention_summary
+
+    @property
+    def machine_epsilon(self) -> float:  # type: ignore[override]
+        """Relative rounding error of the map."""
+        return self.guarded.machine_epsilon
+
+    @property
+    def derivative_epsilon(self) -> float:
+        """Relative error of the derivative of the map."""
+        return self.guarded.derivative_epsilon
+
     @property
     def remark(self) -> str:  # type: ignore[override]
         """Remark of the map, and the reason why it failed."""
