@@ -98,3 +98,23 @@ def test_stroboscopic_maps(done, name, step, crossings, components):
     done(main, name, "--step", step, *SMALL)
     system = open_dataset(f"{name}-map.h5").system
     assert system.equations.returns.crossings == crossings and system.components == components
+
+
+def test_observed_data(done, run):
+    options = ["--observe", "q1, far = sqrt(q[0]**2 + q[1]**2)", "--noise", "1e-3"]
+    output = done(main, "henon-heiles", *options, *SMALL)
+    shown = "q1, far = sqrt(q[0]**2 + q[1]**2); noise 0.001 of the spread"
+    assert f"observed       {shown}" in output
+    dataset = open_dataset("henon-heiles.h5")
+    assert dataset.system.components == ("q1", "far") and dataset.system.kind == "measured"
+    assert shown in done(show, "henon-heiles.h5")
+    hidden = ["rigid-body", "--vary", "I1=1.5:2.5", "--vary", "I2=0.5:1", "--hide", "I1", *SMALL]
+    assert "I1 hidden" in done(main, *hidden) and [*open_dataset("rigid-body.h5").varied] == ["I2"]
+    for given, message in (
+        (["pendulum", "--observe", "angle"], "unknown name 'angle'"),
+        (["pendulum", "--observe", "log(q)"], "is not finite at time"),
+        (["rigid-body", "--hide", "I1"], "I1 does not vary; give it a range: --vary I1=LOW:HIGH"),
+        (["pendulum", "--noise", "-1"], "noise = -1.0 must be 0 or more"),
+        (["pendulum", "--observe", "q", "--steps", "1"], "of 2 steps or more"),
+    ):
+        assert refused(run(main, *given, "-o", "none.h5"), message)

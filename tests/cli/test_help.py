@@ -14,7 +14,7 @@ from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.train import main as train
 
 OPTIONS = {
-    "vp-gen": 18,
+    "vp-gen": 21,
     "vp-import": 13,
     "vp-show": 5,
     "vp-train": 27,

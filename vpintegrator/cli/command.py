@@ -133,9 +133,6 @@ def _unknown(name: str, command: click.Command, option: str) -> str:
     start = f"{name} has no option {option}"
     if option in _ELSEWHERE:
         return f"{start}; type {_ELSEWHERE[option]}"
-    for other, (module, _) in COMMANDS.items():
-        if option in flags_of(importlib.import_module(f"vpintegrator.cli.{module}").main):
-            return f"{start}; it is an option of {other}"
     import vpintegrator as vp
     from vpintegrator.models import ARCHITECTURES
 
@@ -143,6 +140,9 @@ def _unknown(name: str, command: click.Command, option: str) -> str:
     for function in public:
         if argument in known(getattr(vp, function)):
             return f"{start}; it is an argument in Python: vp.{function}(..., {argument}=...)"
+    for other, (module, _) in COMMANDS.items():
+        if option in flags_of(importlib.import_module(f"vpintegrator.cli.{module}").main):
+            return f"{start}; it is an option of {other}"
     if "fit" in public and any(argument in known(model) for model in ARCHITECTURES.values()):
         return f"{start}; type --set {argument}=VALUE"
     return start + (nearest(option, flags_of(command)) or f"; {name} --help lists them")

@@ -26,6 +26,9 @@ Table = dict[str, Any]
     "What",
     parameter=cli.PARAMETERS,
     vary=cli.many("NAME=LOW:HIGH", "A parameter or the step differs between trajectories (:log)."),
+    observe=cli.text("NAME,...", "Components or functions of the state that are observed."),
+    hide=cli.text("NAME,...", "What varies but is not told."),
+    noise=cli.number("PART", "Gaussian noise, relative to the spread."),
     section=cli.text(
         "'NAME = VALUE'", "Return map through a section: 'q = 0'; '-q = 0' downwards."
     ),
@@ -50,6 +53,9 @@ def main(
     system: str | None,
     parameter: tuple[str, ...],
     vary: tuple[str, ...],
+    observe: str | None,
+    hide: str | None,
+    noise: float | None,
     section: str | None,
     step: str | None,
     split: str | None,
@@ -70,12 +76,14 @@ def main(
       vp-gen rigid-body
       vp-gen pendulum --count 500 --step 0.1 -p g=9.81
       vp-gen rigid-body --vary step=0.05:0.4 --vary I1=1.5:2.5
+      vp-gen henon-heiles --observe q1,q2 --noise 1e-4
       vp-gen henon-heiles --section "q[0] = 0" -p energy=0.1
       vp-gen forced-duffing --step period
     """
     if system is None:
         raise InputError("name a system, such as rigid-body; vp-show systems lists them")
     from vpintegrator.data import generate
+    from vpintegrator.data.observation import split_list
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
 
     values, ranges, time = cli.read_parameters(parameter), read_ranges(vary), _read_step(step)
@@ -87,6 +95,10 @@ def main(
     options = cli.given(**options, step=time, split=split and {"by": split})
     options |= {"parameters": values} if values else {}
     options |= {"vary": ranges} if ranges else {}
+    texts = {"components": observe, "hide": hide}
+    table: Table = {key: split_list(text) for key, text in texts.items() if text is not None}
+    table |= {} if noise is None else {"noise": noise}
+    options |= {"observe": table} if table else {}
     as_text = not system.endswith(".toml") and ("\n" in system or "=" in system)
     name = "dataset" if as_text else Path(system.rpartition(":")[2]).stem
     is_map = section is not None or (step is not None and "period" in step)

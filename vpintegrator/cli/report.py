@@ -19,6 +19,8 @@ def report(dataset: Dataset, notes: list[tuple[str, str]] | None = None) -> None
     accuracy = dataset.accuracy
     error, drifts = accuracy.get("estimated_error"), accuracy.get("invariant_drift", {})
     lines = [("trajectories", dataset.description), *(notes or [])]
+    if observation := dataset.observation:
+        lines.append(("observed", observation))
     if error is not None:
         lines.append(("accuracy", accuracy_text(f"{error:.1e}", accuracy)))
     elif notes is None:

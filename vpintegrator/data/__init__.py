@@ -4,6 +4,7 @@ from vpintegrator.catalogue import list_recipes
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset
+from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split
 from vpintegrator.data.variation import Variation
@@ -11,6 +12,7 @@ from vpintegrator.data.windows import windows
 
 __all__ = [
     "Dataset",
+    "Observation",
     "Recipe",
     "Split",
     "Variation",

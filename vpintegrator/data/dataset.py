@@ -11,19 +11,23 @@ import numpy as np
 
 from vpintegrator.arguments import as_path, of_kind
 from vpintegrator.data.dataset_file import (
+    COMPLETE,
     FORMAT,
     FORMAT_VERSION,
     condition_variable,
     find_shards,
     state_of,
 )
+from vpintegrator.data.observation import Observation
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP, Variation
 from vpintegrator.dynamics import Family, System, solve
 from vpintegrator.dynamics.expressions.parsing import check_name
 from vpintegrator.dynamics.solve import bounded_sizes
+from vpintegrator.dynamics.state_file import read_system
 from vpintegrator.errors import InputError
 from vpintegrator.storage.reading import check_shape, open_hdf5, reading
+from vpintegrator.storage.toml import read_toml
 
 if TYPE_CHECKING:
     from vpintegrator.data.pairs import Pairs
@@ -166,6 +170,41 @@ class Dataset:
                         f"{self.path}, {group}: the {name} of a trajectory is no {kind} number"
                     )
         return values[trajectories]
+
+    @property
+    def observation(self) -> str:
+        """What is observed of generated states, in words; empty where all is."""
+        table = read_toml(self.recipe, f"recipe in {self.path}").get("observe", {})
+        return Observation.from_table(table, str(self.path)).words
+
+    @cached_property
+    def complete_system(self) -> System | None:
+        """The system behind observed states that were generated, else None."""
+        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+            return read_system(f.group(COMPLETE), self.path) if COMPLETE in f else None
+
+    def complete_states(
+        self, group: str, trajectories: slice | int | np.ndarray = slice(None)
+    ) -> np.ndarray:
+        """Return the states behind observed ones, (trajectory, time, dim); no training reads them.
+
+        Parameters
+        ----------
+        group, trajectories
+            Arguments of :meth:`states`.
+
+        Raises
+        ------
+        InputError
+            If the dataset holds no others than its states.
+        """
+        count, length, _ = self._shape(group)
+        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+            if COMPLETE not in f:
+                raise InputError(f"{self.path} holds no other states than those of its groups")
+            states = f.group(COMPLETE).group(group).dataset("state", (count, length, None))
+            with reading(str(self.path), (OSError, RuntimeError)):
+                return np.asarray(states[trajectories])
 
     @property
     def is_observed(self) -> bool:

@@ -31,8 +31,11 @@ from vpintegrator.storage.hdf5 import create_hdf5, write_attributes
 from vpintegrator.storage.reading import StoredGroup, check_shape, reading
 
 FORMAT = "vpintegrator-dataset"
+COMPLETE = "complete"  # group of the states behind observed ones
 FORMAT_VERSION = 2
 _PLAIN = 1  # version of files in which nothing varies
+# of each group: states, times, numbers of trajectories, and what varies
+Groups = Mapping[str, tuple[Any, np.ndarray, int | np.ndarray, np.ndarray]]
 
 
 def write_dataset(
@@ -41,11 +44,12 @@ def write_dataset(
     system: System,
     step: float,
     attributes: Mapping[str, Any],
-    groups: Mapping[str, tuple[Any, np.ndarray, int | np.ndarray, np.ndarray]],
+    groups: Groups,
     varied: Mapping[str, tuple[float, float]],
     *,
     known: Mapping[str, bytes] | None = None,
     shards: tuple[str, Sequence[int]] | None = None,
+    complete: tuple[System, Groups, Mapping[str, tuple[float, float]]] | None = None,
 ) -> None:
     """Write trajectories with all that made them.
 
@@ -65,6 +69,9 @@ def write_dataset(
         Digests of the trajectories of each group, see :func:`digests`, if known.
     shards
         Name of the folder beside the file that holds the states, and the size of each file in it.
+    complete
+        Of observed states: the system behind them, its states as ``groups``, and what varies. They
+        stand in a group of their own.
 
     Raises
     ------
@@ -81,11 +88,14 @@ def write_dataset(
         write_attributes(f, {"fingerprint": fingerprint(known, step, values)})
         if varied:
             write_attributes(f, {"varied": json.dumps(varied)})
-        for name, (states, times, numbers, conditions) in groups.items():
-            group = f.create_group(name, track_order=True)
-            write_states(group, states, times, system, numbers)
-            if varied:
-                _write_conditions(group, list(varied), conditions)
+        _write_groups(f, groups, system, list(varied))
+        if complete is not None:
+            system, groups, varied = complete
+            root = f.create_group(COMPLETE, track_order=True)
+            own = {"system": system.text, "system_name": printable(system.name)}
+            own |= {"parameters": json.dumps(system.definitions), "varied": json.dumps(varied)}
+            write_attributes(root, own)
+            _write_groups(root, groups, system, list(varied))
         if shards is not None:
             folder, sizes = shards
             write_attributes(f, {"shards": folder})
@@ -95,6 +105,16 @@ def write_dataset(
             lengths = np.array(sizes, np.int64)
             column = _write_column(f, "shard_size", lengths, "its size in bytes")
             column.dims[0].attach_scale(scale)
+
+
+def _write_groups(
+    parent: h5py.Group, groups: Groups, system: System, varied: Sequence[str]
+) -> None:
+    for name, (states, times, numbers, conditions) in groups.items():
+        group = parent.create_group(name, track_order=True)
+        write_states(group, states, times, system, numbers)
+        if varied:
+            _write_conditions(group, varied, conditions)
 
 
 def fingerprint(known: Mapping[str, bytes], step: float, values: Mapping[str, np.ndarray]) -> str:

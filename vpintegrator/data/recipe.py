@@ -14,6 +14,7 @@ import numpy as np
 
 from vpintegrator.arguments import positive, whole
 from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
+from vpintegrator.data.observation import Observation
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.variation import Variation
 from vpintegrator.dynamics import System, load_system, solve
@@ -33,7 +34,11 @@ _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
 _LARGEST = 2**63 - 1  # whole number that files can hold
 _SOLVER = ("method", "rtol", "atol")
 _RETURN_TOLERANCE = 1e-13
-_TABLES: dict[str, Any] = {"split": Split.from_table, "vary": Variation.from_table}
+_TABLES: dict[str, Any] = {
+    "split": Split.from_table,
+    "vary": Variation.from_table,
+    "observe": Observation.from_table,
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Recipe:
         Assignment of trajectories, or of parts of them in time, to the groups.
     vary
         Step and parameters that vary from trajectory to trajectory.
+    observe
+        Quantities that are observed of the states, hidden parameters, and noise.
     method, rtol, atol
         Solver and tolerances, see :func:`vpintegrator.dynamics.solve`; or a classical method such
         as ``"implicit-midpoint"``, which takes ``step`` and no tolerances. Tolerances are at least
@@ -81,6 +88,7 @@ class Recipe:
     initial_conditions: Mapping[str, Any] = field(default_factory=dict)
     split: Split = field(default_factory=Split)
     vary: Variation = field(default_factory=Variation)
+    observe: Observation = field(default_factory=Observation)
     method: str = "DOP853"
     rtol: float = 1e-12
     atol: float = 1e-12
@@ -125,6 +133,8 @@ class Recipe:
         if self.vary.ranges:
             system.require_formulas("varying a step or parameters")
             self.vary.check(system, where)
+        if self.observe.table:
+            self.observe.check(system, self.vary, self.steps, where)
 
     def __repr__(self) -> str:
         groups = ", ".join(f"{number:,} {group}" for group, number in self.trajectories.items())
@@ -320,6 +330,7 @@ class Recipe:
             "initial_conditions": self.initial_conditions,
             "split": self.split.table,
             "vary": self.vary.table,
+            "observe": self.observe.table,
             "solver": self.solver,
         }
         values |= {"step": self.step, "steps": self.steps, "seed": self.seed}
@@ -336,6 +347,7 @@ def load_recipe(
     initial_conditions: Mapping[str, Any] | None = None,
     split: Split | Mapping[str, Any] | None = None,
     vary: Variation | Mapping[str, Any] | None = None,
+    observe: Observation | Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     method: str | None = None,
     rtol: float | None = None,
@@ -354,7 +366,7 @@ def load_recipe(
         Trajectories in all.
     step, steps, trajectories, initial_conditions, method, rtol, atol, seed
         Values that replace those of the recipe, see :class:`Recipe`.
-    split, vary
+    split, vary, observe
         The same, or dictionaries that replace some of their entries.
     parameters
         Values of the system's parameters.
@@ -382,7 +394,8 @@ def load_recipe(
     if step is None:
         values["step"] = _middle_step(vary, "recipe")
     changes = {key: each for key, each in values.items() if each is not None}
-    tables = {key: each for key, each in (("split", split), ("vary", vary)) if each is not None}
+    given = {"split": split, "vary": vary, "observe": observe}
+    tables = {key: each for key, each in given.items() if each is not None}
     if isinstance(source, Recipe):
         if parameters:
             changes["system"] = source.system.with_parameters(parameters)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.data.dataset import Dataset
-from vpintegrator.data.dataset_file import folder_of
+from vpintegrator.data.dataset_file import folder_of, write_dataset
 from vpintegrator.data.generation.plan import ShardPlan, known_steps, measure_accuracy
 from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards, save
+from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split
-from vpintegrator.data.variation import Variation
+from vpintegrator.data.variation import STEP, Variation
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.runtime import pool
@@ -50,6 +52,7 @@ def generate(
     initial_conditions: Mapping[str, Any] | None = None,
     split: Split | Mapping[str, Any] | None = None,
     vary: Variation | Mapping[str, Any] | None = None,
+    observe: Observation | Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     method: str | None = None,
     rtol: float | None = None,
@@ -90,9 +93,11 @@ def generate(
         1 GiB.
     progress
         Called with the numbers of states found and wanted.
-    count, step, steps, trajectories, initial_conditions, split, vary, parameters, method, rtol, \
-    atol, seed
-        Changes of the recipe, see :func:`load_recipe`.
+    count, step, steps, trajectories, initial_conditions, split, vary, observe, parameters, \
+    method, rtol, atol, seed
+        Changes of the recipe, see :func:`load_recipe`. With ``observe`` the dataset holds what is
+        observed (:class:`vpintegrator.data.Observation`), and the states beside, which no training
+        reads.
 
     Returns
     -------
@@ -129,6 +134,7 @@ def generate(
         initial_conditions=initial_conditions,
         split=split,
         vary=vary,
+        observe=observe,
         parameters=parameters,
         method=method,
         rtol=rtol,
@@ -136,6 +142,11 @@ def generate(
         seed=seed,
     )
     plan, wanted, done = ShardPlan.of(recipe), recipe.steps, 0
+    if recipe.observe.table:
+        if resume or single_file is False:
+            raise InputError("observed data are made at once, in one file; leave out the other")
+        options = {"workers": workers, "scheduler": scheduler, "progress": progress}
+        return _observe(recipe, check_output(path, overwrite), overwrite, options)
     found = _layout(path, recipe) if resume else None
     path = check_output(path, overwrite or found is not None)
     if found == "file":
@@ -181,6 +192,42 @@ def generate(
         overwrite = overwrite or found == "view"
         shards.bind(made, _asked(recipe, wanted), single=single_file, overwrite=overwrite)
     return _opened(path, recipe)
+
+
+def _observe(recipe: Recipe, path: Path, overwrite: bool, options: dict[str, Any]) -> Dataset:
+    """Generate complete states beside a file, and write what is observed of them to it."""
+    observation, hidden = recipe.observe, recipe.observe.hide
+    with tempfile.TemporaryDirectory(prefix=".observed-", dir=path.parent) as folder:
+        whole = dataclasses.replace(recipe, observe=Observation())
+        full = generate(whole, Path(folder, "complete.h5"), single_file=True, **options)
+        recipe = dataclasses.replace(recipe, steps=read_toml(full.recipe, "")["steps"])
+        states = {group: full.states(group) for group in full.shapes}
+        conditions = {group: full.conditions(group) for group in full.shapes}
+        times = {group: full.times(group) for group in full.shapes}
+    parameters = {group: recipe.parameters(own) for group, own in conditions.items()}
+    exact = observation.states(recipe.varied, states, parameters)
+    observed = observation.noisy(exact, recipe.seed)
+    first = {group: which.start for group, (which, _) in recipe.parts().items()}
+    # where a step is hidden, times are those of the middle one
+    unit = recipe.step if STEP in hidden else 1.0
+    told = [name for name in recipe.vary.ranges if name not in hidden]
+    columns = [[*recipe.vary.ranges].index(name) for name in told]
+    attributes = {key: full.attributes[key] for key in ("title", "seed", "accuracy")}
+    write_dataset(
+        path,
+        overwrite,
+        observation.system(recipe.system, recipe.vary),
+        recipe.step,
+        attributes | {"recipe": recipe.text},
+        {g: (observed[g], unit * times[g], first[g], conditions[g][:, columns]) for g in states},
+        {name: recipe.vary.bounds[name] for name in told},
+        complete=(
+            recipe.system,
+            {g: (states[g], times[g], first[g], conditions[g]) for g in states},
+            recipe.vary.bounds,
+        ),
+    )
+    return Dataset(path)
 
 
 def _asked(recipe: Recipe, steps: int) -> dict[str, int]:
