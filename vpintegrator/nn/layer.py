@@ -161,13 +161,15 @@ class Layer(nn.Module):
         A layer on ``meta`` holds it on the CPU, since no ``load_state_dict`` brings its numbers;
         ``to_empty``, which gives memory without numbers, leaves them as they are.
         """
-        if value is not None:
-            self.__dict__.setdefault("_constants", {})[name] = value.detach().cpu()
-            device, dtype = self.factory_kwargs["device"], self.factory_kwargs["dtype"]
-            value = value.to(
-                "cpu" if device.type == "meta" else device,
-                dtype if value.is_floating_point() else value.dtype,
-            )
+        if value is None:  # torch.export counts buffers that are None, and finds none
+            self.__dict__[name] = None
+            return
+        self.__dict__.setdefault("_constants", {})[name] = value.detach().cpu()
+        device, dtype = self.factory_kwargs["device"], self.factory_kwargs["dtype"]
+        value = value.to(
+            "cpu" if device.type == "meta" else device,
+            dtype if value.is_floating_point() else value.dtype,
+        )
         self.register_buffer(name, value, persistent=False)
 
     @torch.no_grad()
