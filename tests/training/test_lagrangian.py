@@ -1,6 +1,8 @@
 """Discrete Lagrangians from positions: accuracy, normalisation, form, energy, bad data."""
 
+import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.structure import own_form_defect
 from vpintegrator.errors import InputError
 from vpintegrator.models import DiscreteLagrangianMap
-from vpintegrator.training.lagrangian import check_condition, fit_windows
+from vpintegrator.training.lagrangian import check_condition, fit_windows, refine_lagrangian
+from vpintegrator.training.training_data import TrainingData
 
 TURN = 2 * np.pi
 
@@ -174,3 +177,78 @@ def test_mistakes():
     pair.inputs[0, 0, 0] = torch.inf
     with pytest.raises(InputError, match="not finite"):
         fit_windows(DiscreteLagrangianMap(dim=2, degree=1), pair)
+
+
+def observed(system, path, **options):
+    """Positions of a system as a file of measurements has them."""
+    train, test, step = positions(system, path, **options)
+    q = np.concatenate([train, test])[..., : train.shape[2] // 2]
+    return vp.import_dataset(q, path / "observed.h5", step=step, overwrite=True)
+
+
+def test_the_default_finds_positions_of_a_mechanical_system(tmp_path):
+    dataset = observed("henon-heiles", tmp_path)
+    few = ("linear maps", "discrete Lagrangians")
+    kinds = [kind for kind in vp.training.KINDS if kind.name in few]
+    result = vp.fit(dataset, kinds, seconds=math.inf)
+    assert len(kinds) == len(result.kinds) == 2
+    assert (result.kind, result.model.name) == ("discrete Lagrangians", "lagrangian")
+    assert result.error < 1e-12 and "variational" in str(result)
+    flips = np.array(result.model.structure.reversing_symmetries)
+    assert flips.tolist() == [np.eye(2).tolist(), np.diag([-1.0, 1.0]).tolist()]
+
+
+def test_complete_states_and_claims_are_left_to_other_maps(tmp_path):
+    kind = vp.training.DiscreteLagrangians()
+    body = TrainingData(vp.generate("pendulum", tmp_path / "a.h5", count=10, steps=5))
+    assert "known equations" in kind.admits(body)
+    states = np.random.default_rng(0).normal(size=(10, 5, 2))
+    claimed = vp.import_dataset(states, tmp_path / "b.h5", step=1.0, structure="symplectic")
+    assert "another structure" in kind.admits(TrainingData(claimed))
+    pairs = vp.import_dataset(states[:, :2], tmp_path / "c.h5", step=1.0, structure="none")
+    assert "three positions" in kind.admits(TrainingData(pairs))
+    good = [SimpleNamespace(error=1e-8)]
+    assert not kind.is_needed(body, good) and kind.is_needed(body, [])
+
+
+def test_a_magnetic_field_is_found_without_symmetries(tmp_path):
+    """Reversible Lagrangians err by 1e-2, and are left out."""
+    rng, t = np.random.default_rng(0), 0.2 * np.arange(12)
+    centre, radius = rng.uniform(-1, 1, (60, 1, 2)), rng.uniform(0.2, 1, (60, 1))
+    phase = rng.uniform(0, TURN, (60, 1)) + t
+    q = centre + np.stack([radius * np.cos(phase), radius * np.sin(phase)], -1)
+    dataset = vp.import_dataset(q, tmp_path / "q.h5", step=0.2)
+    result = vp.fit(dataset, [vp.training.search("lagrangian")])
+    assert result.error < 1e-12 and not result.model.structure.reversing_symmetries
+    assert "no symmetries" in result.size
+
+
+def test_refinement_follows_noisy_orbits_further(tmp_path):
+    """Positions of the pendulum with noise of 1e-3 of their spread."""
+    train, test, step = positions("pendulum", tmp_path, count=200, steps=12)
+    q, exact = train[..., :1], test[..., :1]
+    noise = 1e-3 * q.std()
+    noisy = q + noise * np.random.default_rng(0).normal(size=q.shape)
+    model, _ = fitted(noisy, step, 6, periodic=[(0, TURN)])
+    before = error(model, exact)
+    distance = refine_lagrangian(model, noisy)
+    assert error(model, exact) < before / 5
+    # of N + 1 positions of an orbit, all but two are equations
+    assert distance == pytest.approx(noise / q.std() * np.sqrt(11 / 13), rel=0.05)
+    assert own_form_defect(model, exact[:10, :2]) < 1e-12
+
+
+def test_refinement_leaves_exact_orbits_alone(galaxy):
+    model, train, test = galaxy
+    before = error(model, test[..., :2])
+    assert refine_lagrangian(model, train[..., :2]) < 1e-13
+    assert error(model, test[..., :2]) < 100 * before
+
+
+@pytest.mark.parametrize(
+    ("orbits", "message"),
+    [(np.zeros((3, 2, 2)), "three or more times"), (np.full((3, 4, 2), np.nan), "not finite")],
+)
+def test_orbits_that_cannot_be_refined(galaxy, orbits, message):
+    with pytest.raises(InputError, match=message):
+        refine_lagrangian(galaxy[0], orbits)

@@ -18,6 +18,7 @@ from vpintegrator.models.iteration import as_parameters, as_windows, evaluating
 from vpintegrator.models.model import Model
 from vpintegrator.nn.discrete_lagrangian import DiscreteLagrangian
 from vpintegrator.nn.generating_function import GeneratingFunction
+from vpintegrator.nn.implicit import jacobians
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.symmetry import generated_group, is_diagonal, symmetry_group
 
@@ -271,7 +272,7 @@ class DiscreteLagrangianMap(Model):
 
     def _slopes(self, states: torch.Tensor) -> torch.Tensor:
         """Return derivatives (n, dim, dim) of the coordinates by the components of states."""
-        return torch.func.vmap(torch.func.jacfwd(self.coordinates))(states)
+        return jacobians(self.coordinates, states)[0]
 
     def _moves(self, window: torch.Tensor, k: torch.Tensor | None = None) -> torch.Tensor:
         """Return velocities (n, dim) per step at the ends of windows (n, 2, dim)."""

@@ -9,6 +9,7 @@ from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
 from vpintegrator.training.kinds.kind import Kind, ModelKind
+from vpintegrator.training.kinds.lagrangian import DiscreteLagrangians
 from vpintegrator.training.kinds.unstructured import (
     LinearMaps,
     Network,
@@ -30,6 +31,7 @@ __all__ = [
     "Budget",
     "ClassicalMethods",
     "Couplings",
+    "DiscreteLagrangians",
     "Fit",
     "GeneratingFunctions",
     "History",

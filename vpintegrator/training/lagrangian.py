@@ -1,16 +1,22 @@
-"""Discrete Lagrangians from positions alone: one linear least-squares solve."""
+"""Discrete Lagrangians from positions alone: one linear solve, and refinement on noisy orbits."""
 
 from __future__ import annotations
 
+import math
 import warnings
 
+import numpy as np
 import torch
 
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
+from vpintegrator.nn.discrete_lagrangian import DiscreteLagrangian
+from vpintegrator.nn.implicit import jacobians
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.linear import LinearEquations, LinearFit, enough_pairs
+from vpintegrator.training.residuals import reciprocal_spread
 from vpintegrator.training.training_data import TrainingData
 
 BADLY_CONDITIONED = 1e6
@@ -132,3 +138,164 @@ def check_condition(
             "or more orbits",
             stacklevel=3,
         )
+
+
+def refine_lagrangian(
+    model: DiscreteLagrangianMap,
+    orbits: np.ndarray,
+    iterations: int = 12,
+    ridge: float = 1e-12,
+    accuracy: float = 1e-3,
+) -> float:
+    r"""Refine a discrete Lagrangian on noisy orbits, whose positions are unknowns, in place.
+
+    .. math:: \min_{c,\, q} \sum_n |q_n - \tilde q_n|^2 \quad \text{such that} \quad
+        D_2 L_c(q_{n-1}, q_n) + D_1 L_c(q_n, q_{n+1}) = 0
+
+    A Gauss-Newton iteration: the equations are linearised, positions are eliminated orbit by orbit,
+    and the coefficients are those of linear least squares with the covariance that noise of
+    positions has in the equations. It begins at the model, as ``fit_windows`` gives it.
+
+    Parameters
+    ----------
+    model
+        A model that was fitted to windows of these orbits.
+    orbits
+        Measured positions (orbit, time, dim) at successive steps, at least three times.
+    iterations
+        Largest number of iterations.
+    ridge
+        Penalty on changes of coefficients, relative to the largest entry of the normal equations.
+    accuracy
+        Relative change of the distance below which the iteration ends.
+
+    Returns
+    -------
+    float
+        Root mean square distance of the measured positions from the refined orbits, in units of the
+        spread: an estimate of the noise.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three times, or positions are not finite.
+
+    References
+    ----------
+    Britt, Luecke, The estimation of parameters in nonlinear, implicit models, Technometrics 15
+    (1973) 233-247.
+
+    Examples
+    --------
+    >>> from vpintegrator.data.pairs import Pairs
+    >>> from vpintegrator.training.lagrangian import fit_windows, refine_lagrangian
+    >>> t = np.linspace(0, 4, 21) + np.arange(20.0)[:, None]
+    >>> q = np.cos(t)[:, :, None] * np.linspace(0.5, 1, 20)[:, None, None]
+    >>> noisy = q + 1e-3 * np.random.default_rng(0).normal(size=q.shape)
+    >>> model = vp.models.DiscreteLagrangianMap(dim=1, degree=2, reversing_symmetries=[[[1.0]]])
+    >>> fit = fit_windows(model, Pairs.of_states(noisy, 2, 1).pair(slice(None)))
+    >>> before = np.abs(model.map(q[:, :2])[:, 1] - q[:, 2]).max()
+    >>> noise = refine_lagrangian(model, noisy)
+    >>> bool(np.abs(model.map(q[:, :2])[:, 1] - q[:, 2]).max() < before / 3)
+    True
+    """
+    measured = torch.from_numpy(np.asarray(orbits, dtype=np.float64))
+    if measured.ndim != 3 or measured.shape[1] < 3 or measured.shape[2] != model.dim:
+        raise InputError("orbits must be positions (orbit, time, dim) at three or more times")
+    if not bool(measured.isfinite().all()):
+        raise InputError("some positions of the orbits are not finite; leave these orbits out")
+    layer = model.core
+    with torch.no_grad(), one_blas_thread():
+        target = model.coordinates(measured)  # (orbit, time, n)
+        weight = reciprocal_spread(target.flatten(0, 1))
+        orbit, distance = target.clone(), math.inf
+        parts = layer.coefficients()
+        best = [each.clone() for each in parts]
+        for _ in range(iterations):
+            check_time()
+            problem = _OrbitEquations(layer, orbit, target, weight)
+            change = problem.change_of_coefficients(ridge)
+            orbit = problem.orbit(change)
+            for each, part in zip(parts, change.split([c.numel() for c in parts]), strict=True):
+                each.add_(part)
+            last = distance
+            distance = float(((orbit - target) * weight).square().mean().sqrt())
+            if not math.isfinite(distance) or distance > 2 * last:
+                for each, old in zip(parts, best, strict=True):  # diverged
+                    each.copy_(old)
+                break
+            best = [each.clone() for each in parts]
+            if abs(last - distance) <= accuracy * distance:
+                break
+        layer.settle(orbit[:100, :2].flatten(1))
+    model.set_momentum_unit(measured[:200, :2].to(model.scale))
+    return distance
+
+
+class _OrbitEquations:
+    """Discrete Euler-Lagrange equations of orbits, linearised in positions and coefficients.
+
+    Parameters
+    ----------
+    layer
+        The discrete Lagrangian.
+    orbit, target : (orbit, time, n)
+        Positions at which the equations are linearised, and measured ones.
+    weight : (n,)
+        Reciprocal size of the noise of each component.
+    """
+
+    def __init__(
+        self,
+        layer: DiscreteLagrangian,
+        orbit: torch.Tensor,
+        target: torch.Tensor,
+        weight: torch.Tensor,
+    ) -> None:
+        count, times, n = orbit.shape
+        self.position, self.weight = orbit, weight
+        z, image = orbit[:, :-2], orbit[:, 1:-1]
+        before = torch.cat([z, image], -1).flatten(0, 1)  # (orbit * step, 2 n)
+        after = torch.cat([image, orbit[:, 2:]], -1).flatten(0, 1)
+        matrix, right = layer.equations(before, after)
+        c = torch.cat(layer.coefficients())
+        self.matrix = matrix.unflatten(0, (count, times - 2))  # (orbit, step, n, coefficient)
+        defect = (matrix @ c - right).view(count, times - 2, n)
+
+        def residual(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return layer.residual(x, y, layer.coefficients())[..., n:]
+
+        first, second = jacobians(residual, before, after)  # (orbit * step, n, 2 n)
+        jacobian = orbit.new_zeros(count, times - 2, n, times, n)
+        for k in range(times - 2):
+            own = slice(k, None, times - 2)
+            jacobian[:, k, :, k] += first[own, :, :n]
+            jacobian[:, k, :, k + 1] += first[own, :, n:] + second[own, :, :n]
+            jacobian[:, k, :, k + 2] += second[own, :, n:]
+        self.jacobian = (jacobian / weight).flatten(3).flatten(1, 2)  # (orbit, equation, position)
+        distance = ((target - orbit) * weight).flatten(1)  # (orbit, position)
+        moved = (self.jacobian @ distance.unsqueeze(-1)).squeeze(-1)
+        self.defect = defect.flatten(1) + moved  # (orbit, equation), at the measured positions
+        self.target = target
+        self.factor = torch.linalg.cholesky(self.jacobian @ self.jacobian.mT)
+        self.held = layer.normalisation(before)
+
+    def change_of_coefficients(self, ridge: float) -> torch.Tensor:
+        """Return the change (coefficient,), weighted by the covariance of the equations."""
+        A = torch.linalg.solve_triangular(self.factor, self.matrix.flatten(1, 2), upper=False)
+        b = torch.linalg.solve_triangular(self.factor, self.defect.unsqueeze(-1), upper=False)
+        rows, right = A.flatten(0, 1), -b.flatten()
+        size = rows.norm(dim=0).clamp(min=1e-300)
+        held = self.held / size
+        held = held / held.norm(dim=1, keepdim=True).clamp(min=1e-300)
+        normal = (rows / size).mT @ (rows / size) + 1e6 * held.mT @ held
+        normal.diagonal().add_(ridge)
+        change = torch.linalg.solve(normal, (rows / size).mT @ right)
+        return change / size
+
+    def orbit(self, change: torch.Tensor) -> torch.Tensor:
+        """Return positions (orbit, time, n) that solve the equations, near the measured ones."""
+        defect = self.defect + (self.matrix.flatten(1, 2) @ change)  # (orbit, equation)
+        forces = torch.cholesky_solve(defect.unsqueeze(-1), self.factor)
+        moved = (self.jacobian.mT @ forces).squeeze(-1).view_as(self.target)
+        return self.target - moved / self.weight

@@ -247,7 +247,7 @@ def _structure_of(map: Map) -> str:
     if isinstance(map, Model) and map.measure_preserving:
         words = "preserves the volume of its coordinates"
     structure = map.structure
-    if structure.keeps_volume:
+    if structure.form != "none":
         words = structure.words[0]
     if isinstance(map, Model) and map.shifts:
         return f"{words}: the map shifts windows"

@@ -11,6 +11,7 @@ from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
 from vpintegrator.training.kinds.kind import Kind, ModelKind
+from vpintegrator.training.kinds.lagrangian import DiscreteLagrangians
 from vpintegrator.training.kinds.unstructured import (
     LinearMaps,
     Network,
@@ -25,6 +26,7 @@ KINDS: tuple[Kind, ...] = (
     GeneratingFunctions(form="symplectic"),
     GeneratingFunctions(form="volume"),
     PolynomialRegression(),
+    DiscreteLagrangians(),
     Couplings(form="symplectic"),
     Couplings(form="volume"),
     WidestNetwork(),
@@ -87,6 +89,7 @@ def search(
         "sgf": GeneratingFunctions(*fixed, form="symplectic"),
         "vpgf": GeneratingFunctions(*fixed, form="volume"),
         "polynomial": PolynomialRegression(*fixed),
+        "lagrangian": DiscreteLagrangians(*fixed),
     }
     if name in solved:
         if training is not None and training.changed:
