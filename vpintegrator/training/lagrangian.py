@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -144,8 +145,9 @@ def refine_lagrangian(
     model: DiscreteLagrangianMap,
     orbits: np.ndarray,
     iterations: int = 12,
-    ridge: float = 1e-12,
+    ridges: Sequence[float] = (1e-12, 1e-7, 1e-5, 1e-3),
     accuracy: float = 1e-3,
+    loss: float = 1.02,
 ) -> float:
     r"""Refine a discrete Lagrangian on noisy orbits, whose positions are unknowns, in place.
 
@@ -164,10 +166,14 @@ def refine_lagrangian(
         Measured positions (orbit, time, dim) at successive steps, at least three times.
     iterations
         Largest number of iterations.
-    ridge
-        Penalty on changes of coefficients, relative to the largest entry of the normal equations.
+    ridges
+        Penalties on changes of coefficients, relative to the entries of the normal equations. The
+        first one counts with which the next measured position is missed by no more than before:
+        with too many coefficients D1 D2 L becomes singular at some positions.
     accuracy
         Relative change of the distance below which the iteration ends.
+    loss
+        Ratio of these errors up to which a penalty counts.
 
     Returns
     -------
@@ -208,27 +214,48 @@ def refine_lagrangian(
     with torch.no_grad(), one_blas_thread():
         target = model.coordinates(measured)  # (orbit, time, n)
         weight = reciprocal_spread(target.flatten(0, 1))
-        orbit, distance = target.clone(), math.inf
+        windows = target.unfold(1, 3, 1).movedim(-1, 2).flatten(0, 1)  # (window, 3, n)
+
+        def missed() -> float:
+            layer.settle(windows[:100, :2].flatten(1))
+            change = (layer(windows[:, :2])[:, 1] - windows[:, 2]) * weight
+            return float(change.square().mean().sqrt())
+
         parts = layer.coefficients()
-        best = [each.clone() for each in parts]
-        for _ in range(iterations):
-            check_time()
-            problem = _OrbitEquations(layer, orbit, target, weight)
-            change = problem.change_of_coefficients(ridge)
-            orbit = problem.orbit(change)
-            for each, part in zip(parts, change.split([c.numel() for c in parts]), strict=True):
-                each.add_(part)
-            last = distance
-            distance = float(((orbit - target) * weight).square().mean().sqrt())
-            if not math.isfinite(distance) or distance > 2 * last:
-                for each, old in zip(parts, best, strict=True):  # diverged
-                    each.copy_(old)
+        start = [each.clone() for each in parts]
+        most, distance = loss * missed(), math.nan
+        for ridge in ridges:
+            distance = _refine(layer, target, weight, iterations, ridge, accuracy)
+            if missed() <= most:
                 break
-            best = [each.clone() for each in parts]
-            if abs(last - distance) <= accuracy * distance:
-                break
-        layer.settle(orbit[:100, :2].flatten(1))
+            for each, old in zip(parts, start, strict=True):
+                each.copy_(old)
+        missed()
     model.set_momentum_unit(measured[:200, :2].to(model.scale))
+    return distance
+
+
+def _refine(
+    layer: DiscreteLagrangian,
+    target: torch.Tensor,
+    weight: torch.Tensor,
+    iterations: int,
+    ridge: float,
+    accuracy: float,
+) -> float:
+    """Iterate from the layer as it is, and return the distance of the orbits from ``target``."""
+    orbit, distance, parts = target.clone(), math.inf, layer.coefficients()
+    for _ in range(iterations):
+        check_time()
+        problem = _OrbitEquations(layer, orbit, target, weight)
+        change = problem.change_of_coefficients(ridge)
+        orbit = problem.orbit(change)
+        for each, part in zip(parts, change.split([c.numel() for c in parts]), strict=True):
+            each.add_(part)
+        last = distance
+        distance = float(((orbit - target) * weight).square().mean().sqrt())
+        if not abs(last - distance) > accuracy * distance:
+            break
     return distance
 
 
@@ -277,7 +304,9 @@ class _OrbitEquations:
         moved = (self.jacobian @ distance.unsqueeze(-1)).squeeze(-1)
         self.defect = defect.flatten(1) + moved  # (orbit, equation), at the measured positions
         self.target = target
-        self.factor = torch.linalg.cholesky(self.jacobian @ self.jacobian.mT)
+        # NaN where the equations are singular, which ends the iteration
+        self.factor, failed = torch.linalg.cholesky_ex(self.jacobian @ self.jacobian.mT)
+        self.factor[failed > 0] = torch.nan
         self.held = layer.normalisation(before)
 
     def change_of_coefficients(self, ridge: float) -> torch.Tensor:
@@ -290,7 +319,7 @@ class _OrbitEquations:
         held = held / held.norm(dim=1, keepdim=True).clamp(min=1e-300)
         normal = (rows / size).mT @ (rows / size) + 1e6 * held.mT @ held
         normal.diagonal().add_(ridge)
-        change = torch.linalg.solve(normal, (rows / size).mT @ right)
+        change = torch.linalg.solve_ex(normal, (rows / size).mT @ right).result
         return change / size
 
     def orbit(self, change: torch.Tensor) -> torch.Tensor:
