@@ -302,6 +302,7 @@ def test_the_structure_is_that_of_the_names_or_the_claim(tmp_path):
         (("x", "px"), "none", "measured, no structure"),
         (("u", "v"), "volume", "measured, volume-preserving"),
         (("u", "v"), None, "measured"),
+        (("q1", "q2"), "lagrangian", "measured, positions of a mechanical system"),
     ):
         dataset = import_dataset(
             STATES, tmp_path / "a.h5", step=1, components=names, structure=claim, overwrite=True
@@ -330,3 +331,32 @@ def test_arrays_with_times_first_are_refused_unless_it_is_said(
         found = all_states(import_dataset(swapped, axes=axes, overwrite=True, **named))
         assert found.shape == expected
         assert axes == "trajectory" or np.array_equal(found, right)
+
+
+def test_positions_of_a_mechanical_system_claim_a_lagrangian_and_no_volume(tmp_path):
+    options = {"step": 1, "structure": "lagrangian", "overwrite": True}
+    dataset = import_dataset(STATES, tmp_path / "a.h5", components=["u", "v"], **options)
+    assert "taken for positions of a mechanical system" in notes(dataset)
+    system = dataset.system
+    assert system.is_lagrangian and not system.may_preserve_volume
+    assert not (system.is_canonical or system.divergence_free)
+    assert vp.models.suited(system) == vp.models.suited(system, {"window": 2}) == "lagrangian"
+    assert vp.models.build(system).structure.form == "lagrangian"
+    again = vp.load_system(system.text)  # as a system file declares it
+    assert again.is_lagrangian and again.kind == "measured, positions of a mechanical system"
+    one = import_dataset(STATES[..., :1], tmp_path / "a.h5", **options).system
+    assert one.is_lagrangian and vp.models.suited(one) == "lagrangian"
+    for names in (["q", "p"], ["x", "vx"]):
+        with pytest.raises(InputError, match=rf"positions alone, but {names[1]} are named as mom"):
+            import_dataset(STATES, tmp_path / "a.h5", components=names, **options)
+    gaps = STATES.copy()
+    gaps[:, 2::3] = np.nan
+    for short, longest in ((STATES[:, :2], 2), (gaps, 8)):
+        with pytest.raises(InputError, match=f"need three states .* longest run has {longest}"):
+            import_dataset(short, tmp_path / "a.h5", **options)
+    for other in ("symplectic", "divergence_free"):
+        text = f'measured = true\nlagrangian = true\n{other} = true\nstate = ["a", "b"]\n'
+        with pytest.raises(InputError, match=f"lagrangian and {other}"):
+            vp.load_system(text)
+    with pytest.raises(InputError, match="lagrangian"):
+        vp.load_system('lagrangian = true\nstate = ["q", "p"]\nhamiltonian = "p**2"\n')

@@ -25,7 +25,9 @@ from vpintegrator.names import FORMS
     axes=cli.choice("FIRST", ["trajectory", "time", "particles"], "Order of axes. [trajectory]"),
     system=cli.text("SYSTEM", "System whose equations the states follow."),
     parameter=cli.PARAMETERS,
-    structure=cli.choice("FORM", FORMS, "The map keeps: symplectic, volume, none. [found]"),
+    structure=cli.choice(
+        "FORM", [*FORMS, "lagrangian"], "The map keeps; lagrangian: positions. [found]"
+    ),
 )
 @cli.group(
     "How much", step=cli.number("TIME", "Time between two states. [that of the file; 1 for pairs]")

@@ -303,8 +303,11 @@ class SystemProperties:
         """Kind of system in words: Hamiltonian, divergence-free, not divergence-free, or measured.
 
         A map is a symplectic map, volume-preserving map, or map. Measured states follow the file's
-        declaration: measured, symplectic; measured, volume-preserving; measured, no structure.
+        declaration: measured, symplectic; measured, volume-preserving; measured, no structure;
+        measured, positions of a mechanical system.
         """
+        if self.is_lagrangian:
+            return "measured, positions of a mechanical system"
         form = self._form.replace("volume", "volume-preserving")
         if self.is_measured:
             unknown = not form and self.equations.divergence_free is None
@@ -318,6 +321,17 @@ class SystemProperties:
     def is_measured(self) -> bool:
         """Whether only states are known, and no equations (``measured = true`` in the file)."""
         return not (self.equations.vector_field or self.is_discrete)
+
+    @property
+    def is_lagrangian(self) -> bool:
+        """Whether states are said to be positions of a mechanical system, without velocities.
+
+        Examples
+        --------
+        >>> vp.load_system('measured = true\\nlagrangian = true\\nstate = ["q"]').is_lagrangian
+        True
+        """
+        return self.is_measured and bool(self.equations.table.get("lagrangian"))
 
     @property
     def is_discrete(self) -> bool:
@@ -341,9 +355,12 @@ class SystemProperties:
 
     @property
     def may_preserve_volume(self) -> bool:
-        """Whether volume is preserved, or the states are measured and nothing else is declared."""
+        """Whether volume is preserved, or the states are measured and nothing else is declared.
+
+        Positions without velocities fill no volume that is kept.
+        """
         base = self if self.family is None else self.family.system
-        undeclared = base.equations.divergence_free is None
+        undeclared = base.equations.divergence_free is None and not base.is_lagrangian
         return self.divergence_free or (base.is_measured and undeclared)
 
     @property

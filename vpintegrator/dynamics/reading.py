@@ -27,6 +27,7 @@ _PARTNERS = {  # keys of which one is there with each key
     "period": ("time",),
     "iterations": ("map",),
     "symplectic": ("map", "measured"),
+    "lagrangian": ("measured",),
 }
 _NUMBER = (str, int, float)
 TEXTS = ("title", "subject", "reference", "description", "function")
@@ -35,7 +36,7 @@ _FURTHER = ("initial_conditions", "return_map", "defaults", "plot", "chart")
 KEYS: dict[str, Any] = {  # kinds of values
     **dict.fromkeys((*TEXTS, "derivatives", "time"), str),
     **dict.fromkeys((*_FORMULAS, *_FURTHER), Mapping),
-    **dict.fromkeys(("rounded", "measured", "divergence_free", "symplectic"), bool),
+    **dict.fromkeys(("rounded", "measured", "divergence_free", "symplectic", "lagrangian"), bool),
     **dict.fromkeys(("period", "hamiltonian", "iterations"), _NUMBER),
     "state": (Mapping, list),
     "map": (Mapping, list),
@@ -379,6 +380,10 @@ class _Reader:
                 f'{self.source}: give either hamiltonian = "..." or a table [vector_field] or '
                 "[map], or measured = true where the equations are not known"
             )
+        others = [key for key in ("symplectic", "divergence_free") if table.get(key)]
+        if table.get("lagrangian") and others:
+            words = "positions alone keep no structure of states; leave one of both out"
+            self._refuse(f"lagrangian and {others[0]}", words)
         if given[0] in ("map", "measured"):
             return None, ()
         clock: tuple[Value, ...] = () if self.time is None else (1,)

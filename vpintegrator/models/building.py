@@ -64,6 +64,8 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
             f"{_INCOMPLETE}, and families read single states; import runs of one step and one set "
             "of parameters"
         )
+    if system.is_lagrangian and given.get("window") in (None, 2):
+        return "lagrangian", "two positions of a mechanical system determine the next"
     if system.dim < 2:
         return "resnet", "states of one component have no structure to keep"
     if not system.may_preserve_volume:

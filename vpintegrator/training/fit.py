@@ -42,7 +42,7 @@ def fit(
     kinds: Sequence[Kind] = KINDS,
     *,
     step: float | None = None,
-    structure: Literal["symplectic", "volume", "none"] | None = None,
+    structure: Literal["symplectic", "volume", "none", "lagrangian"] | None = None,
     equations: bool = False,
     window: int | None = None,
     seconds: float | None = None,

@@ -34,6 +34,7 @@ _CLAIMS = {
     "symplectic": {"symplectic": True},
     "volume": {"divergence_free": True},
     "none": {"divergence_free": False},
+    "lagrangian": {"lagrangian": True},
     None: {},
 }
 _FEW = 5  # runs from which on whole ones are dealt out
@@ -110,10 +111,11 @@ def import_dataset(
         what needs equations (classical methods, accurate solutions) is left out later on. Angles
         that stay within one period are continued over their jumps, each step by the nearer side.
     structure
-        Structure of a map without known equations: ``"symplectic"``, ``"volume"`` or
-        ``"none"``. By default components named as positions and momenta (q1, p1, or x, px) are
-        taken for symplectic; for other states ``vp-train`` tries all three. Symplectic states are
-        stored as positions, then momenta.
+        Structure of a map without known equations: ``"symplectic"``, ``"volume"`` or ``"none"``;
+        or ``"lagrangian"`` where states are positions of a mechanical system, without velocities:
+        two of them determine the next. By default components named as positions and momenta (q1,
+        p1, or x, px) are taken for symplectic; for other states ``vp-train`` tries all three.
+        Symplectic states are stored as positions, then momenta.
     title
         Title; by default the system's, or the file's name.
     split, fractions, seed
@@ -450,8 +452,14 @@ def _measured(
     dim = runs.states.shape[2]
     numbered = [f"z{k + 1}" for k in range(dim)]
     names, order = [plain_name(name) for name in runs.names or numbered], [*range(dim)]
-    claim = claim and one_of("structure", claim, FORMS)
-    pairs = conjugate_pairs(names, velocities=claim == "symplectic")
+    claim = claim and one_of("structure", claim, (*FORMS, "lagrangian"))
+    pairs = conjugate_pairs(names, velocities=claim in ("symplectic", "lagrangian"))
+    if claim == "lagrangian":
+        _check_positions(runs, names, pairs)
+        notes.append(
+            "the states are taken for positions of a mechanical system, without velocities: two of "
+            "them determine the next"
+        )
     if claim == "symplectic" or (claim is None and pairs is not None):
         claim = "symplectic"
         if dim % 2:
@@ -474,6 +482,22 @@ def _measured(
     entries["state"] = state if len({*state}) == dim else numbered
     text = toml_text(entries, {"parameters": parameters})
     return System(text, "-".join(title.lower().split()) or "measured"), order
+
+
+def _check_positions(runs: Runs, names: Sequence[str], pairs: Any) -> None:
+    """Raise InputError where states have momenta, or no three of them follow one another."""
+    if pairs is not None:
+        momenta = ", ".join(names[p] for _, p in pairs)
+        raise InputError(
+            f"structure 'lagrangian' says that states are positions alone, but {momenta} are named "
+            "as momenta; choose the positions with --variable, or say symplectic"
+        )
+    seen = np.isfinite(runs.states).all(axis=-1)
+    if not (seen[:, 2:] & seen[:, 1:-1] & seen[:, :-2]).any():
+        raise InputError(
+            f"{runs.where}: positions need three states that follow one another in a run, two of "
+            f"which determine the next, but the longest run has {runs.lengths.max()}"
+        )
 
 
 def _misses(
