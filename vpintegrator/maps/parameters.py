@@ -48,6 +48,11 @@ class OpenParameters:
         InputError
             If a parameter does not exist, a value has another shape, or there are no arrays.
         """
+        if is_tensor(windows) and windows.requires_grad:
+            raise InputError(
+                "windows must be an array, not a Tensor with a gradient, which would be lost; call "
+                "the map itself, map(states)"
+            )
         (system, values), states = self._open(parameters), real_array("windows", windows, None)
         columns = [_column(real_array("parameter", v, None), states.shape[:1]) for v in values]
         return system, states[:, 0], columns
