@@ -16,7 +16,6 @@ SPLITTINGS = (
     "blanes-moan-6",
 )
 RUNGE_KUTTA = ("explicit-euler", "explicit-midpoint", "heun", "rk4", "dormand-prince-8")
-EXPLICIT = (*RUNGE_KUTTA, *SPLITTINGS[1:])  # methods that the model classical knows
 CLASSICAL_METHODS = (
     *RUNGE_KUTTA,
     "implicit-midpoint",

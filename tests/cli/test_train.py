@@ -33,8 +33,8 @@ def body(tmp_path_factory):
     return generate("rigid-body", path, count=100, steps=6).path
 
 
-# classical has nothing to train, lagrangian is for positions alone
-NAMES = sorted({*ARCHITECTURES} - {"classical", "lagrangian"})
+# lagrangian is for positions alone
+NAMES = sorted({*ARCHITECTURES} - {"lagrangian"})
 
 
 @pytest.mark.parametrize("name", NAMES)

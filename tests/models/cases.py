@@ -27,7 +27,7 @@ RATE = FAMILY | {"vanishing": [0]}
 
 def needed(name: str, dim: int = 4) -> dict[str, Any]:
     """Equations for architectures that step known ones."""
-    if name not in ("split", "classical"):
+    if name != "split":
         return {}
     n = dim // 2
     if dim % 2:

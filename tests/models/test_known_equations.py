@@ -1,4 +1,4 @@
-"""The models split and classical: built of a system, trained, stepped, outside their data."""
+"""The model split: built of a system, trained, stepped, outside their data."""
 
 from pathlib import Path
 
@@ -8,9 +8,7 @@ import torch
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, determinant_error, randomise, sample
-from vpintegrator.errors import InputError
 from vpintegrator.models import SplittingMap
-from vpintegrator.names import EXPLICIT
 
 PENDULUM = "z[1]**2/2 - cos(z[0])"
 BENCHMARKS = Path(__file__).parents[2] / "scripts/benchmarks/systems"
@@ -109,61 +107,3 @@ def test_units_are_those_of_the_model():
     expected = model(z)
     model.set_normalisation([0.3, 0.0], [2.0, 0.5])
     assert_close(model(z), expected, 1e-14)
-
-
-def classical(name, method, substeps, step, count=6):
-    """A classical method as a model, and windows of states of its system."""
-    system = vp.load_system(name)
-    model = vp.models.build(system, "classical", {"method": method, "substeps": substeps})
-    model.set_advance(step)
-    return system, model, system.sample_initial(count, np.random.default_rng(0))[:, None]
-
-
-@pytest.mark.parametrize("method", EXPLICIT)
-@pytest.mark.parametrize(
-    ("name", "equations"),
-    [("pendulum", "hamiltonian"), ("rigid-body", "field"), ("chirped-pendulum", "hamiltonian")],
-)
-def test_it_is_the_method_in_equal_substeps(name, equations, method):
-    system, model, z = classical(name, method, 3, 0.15)
-    assert equations in model.arguments and not list(model.parameters())
-    model.set_normalisation(z.mean((0, 1)), z.std((0, 1)) + 0.1)
-    expected = vp.integrate(system, method, z[:, 0], 0.05, 3)[:, -1]
-    np.testing.assert_allclose(model.map(z)[:, 0], expected, rtol=0, atol=1e-12)
-
-
-def test_machine_code_iterates_one_substep():
-    sources = []
-    for substeps in (1, 50):
-        _, model, z = classical("rigid-body", "strang-splitting", substeps, 0.1)
-        sources.append(sum(map(len, same_code(model, z, 2).source.units)))
-    assert sources[1] < 1.1 * sources[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "method", "symplectic", "volume"),
-    [
-        ("pendulum", "blanes-moan-6", True, True),
-        ("rigid-body", "blanes-moan-6", False, True),
-        ("pendulum", "dormand-prince-8", False, False),
-    ],
-)
-def test_structure_is_what_holds(name, method, symplectic, volume):
-    _, model, z = classical(name, method, 2, 0.8, 1)
-    assert (model.structure.is_symplectic, model.structure.keeps_volume) == (symplectic, volume)
-    assert model.invertible == volume
-    z = torch.from_numpy(z)
-    assert (determinant_error(model, z) < 1e-13) if volume else determinant_error(model, z) > 1e-9
-    if model.invertible:
-        assert_close(model.inverse(model(z)), z, 1e-13)
-
-
-def test_equations_that_do_not_fit_are_refused():
-    damped = vp.load_system("double-pendulum")
-    vp.models.build(damped, "classical")
-    with pytest.raises(InputError, match="no position together with its own momentum"):
-        vp.models.build(damped, "classical", {"method": "strang-splitting"})
-    with pytest.raises(InputError, match=r"method = 'rk5'|'rk5'"):
-        vp.models.build(damped, "classical", {"method": "rk5"})
-    with pytest.raises(InputError, match="either a hamiltonian or a field"):
-        vp.models.ClassicalIntegrator(dim=2)

@@ -153,9 +153,9 @@ def test_candidates_are_the_fewest_substeps_below_the_error(name, tmp_path):
     fits = vp.fit(
         data.dataset, [ClassicalMethods()], prefer="cost", target=1e-9, equations=True
     ).tried
-    assert {"rk4", "dormand-prince-8"} <= {fit.model.arguments["method"] for fit in fits}
+    assert {"rk4", "dormand-prince-8"} <= {fit.model.method.name for fit in fits}
     for fit in fits:
-        method, substeps = fit.model.arguments["method"], fit.model.arguments["substeps"]
+        method, substeps = fit.model.method.name, fit.model.substeps
         error = error_of(data, "validation", method, substeps)
         assert fit.error <= 1e-9 and fit.error == pytest.approx(error, rel=1e-4)
         assert substeps == 1 or error_of(data, "validation", method, substeps - 1) > 1e-9

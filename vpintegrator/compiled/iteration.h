@@ -28,7 +28,7 @@ extern "C" void constants(const real *parameters, real *c) { compute_constants(p
 // state and carry as (component, trajectory), rows `stride` apart; states as (trajectory, step,
 // component). These lie far apart: they are gathered in the fastest cache for some steps
 extern "C" void run(real *state, real *carry, real *states, const real *c, const real *s,
-                    long stride, long trajectories, long steps) {
+                    long stride, long trajectories, long steps, long substeps) {
     constexpr long width = LANES * BLOCKS;
     constexpr long room = 1 + 256 / (DIM * sizeof(real));
     static thread_local block b[BLOCKS];
@@ -43,7 +43,7 @@ extern "C" void run(real *state, real *carry, real *states, const real *c, const
         for (long done = 0; done < steps; done += room) {
             const long part = steps - done < room ? steps - done : room;
             for (long n = 0; n < part; n++) {
-                advance(b, c, s);
+                for (long m = 0; m < substeps; m++) advance(b, c, s);
                 for (long g = 0; g < BLOCKS; g++) for (long k = 0; k < LANES; k++) FOR_COMPONENTS
                     gathered[g * LANES + k][n * DIM + i] = ((real *)(b[g].z + i))[k];
             }

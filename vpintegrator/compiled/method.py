@@ -122,8 +122,8 @@ class CompiledMethod(Machine):
         The system, to which it applies.
     states
         Some that it is compared with NumPy at, (trajectory, dim).
-    step
-        The step with which that is done.
+    step, substeps
+        The step with which that is done, and the number of equal steps of the method in it.
     wait
         Whether to wait for the compiler, and compare; else :meth:`ready` does that.
 
@@ -153,9 +153,11 @@ class CompiledMethod(Machine):
         system: System,
         states: np.ndarray,
         step: float,
+        substeps: int = 1,
+        *,
         wait: bool = True,
     ) -> None:
-        self.classical = ClassicalMap(method, system, step)
+        self.classical = ClassicalMap(method, system, step, substeps)
         super().__init__(self.classical)
         source = write_step_source(method, system)
         self.operations = source.operations
@@ -179,10 +181,14 @@ class CompiledMethod(Machine):
         """End the compiler, if it is still at work."""
         self._compilation.stop()
 
-    def at_step(self, step: float) -> Self:
-        """Return the machine code with another step; nothing is compiled again."""
+    def at_step(self, step: float, substeps: int | None = None) -> Self:
+        """Return the machine code with another step, and other ``substeps`` if they are given.
+
+        Nothing is compiled again.
+        """
         other = copy(self)
-        other.original = other.classical = self.classical.at_step(step)
+        other.classical = self.classical.at_step(step, substeps)
+        Machine.__init__(other, other.classical)
         return other
 
     def _advance(self, windows: np.ndarray, steps: int, chunk: int) -> Iterator[np.ndarray]:
@@ -199,13 +205,16 @@ class CompiledMethod(Machine):
         ``state`` and ``carry`` (dim, trajectory) are brought up to date, see
         :class:`~vpintegrator.maps.base.OneStepMethod`.
         """
-        trajectories, coefficients = state.shape[1], self._coefficients(self.step)
+        trajectories = state.shape[1]
+        substeps = self.classical.substeps
+        coefficients = self._coefficients(self.classical.substep)
         states = np.empty((trajectories, count, self.dim))
-        threads = min(usable_threads(), trajectories * count * self.operations // _THREAD)
+        work = trajectories * count * substeps * self.operations
+        threads = min(usable_threads(), work // _THREAD)
 
         def run(part: slice) -> None:
             own = (state[:, part], carry[:, part], states[part], self._constants, coefficients)
-            sizes = (trajectories, part.stop - part.start, count)
+            sizes = (trajectories, part.stop - part.start, count, substeps)
             self._library.run(*map(pointer, own), *map(ctypes.c_long, sizes))
 
         if count and trajectories:

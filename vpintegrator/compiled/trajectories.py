@@ -137,7 +137,8 @@ def machine_code(map: Map, states: Any, compiled: bool | None = None) -> Map:
         return map
     if isinstance(map, PeriodMap):
         result = copy(map)
-        result.inner = machine_code(map.inner, map.embedded(states), compiled)
+        own = np.reshape(states, (-1, map.dim))
+        result.inner = machine_code(map.inner, map.embedded(own), compiled)
         return result
     make: Callable[[], Map]
     if isinstance(map, ClassicalMap):
@@ -146,7 +147,8 @@ def machine_code(map: Map, states: Any, compiled: bool | None = None) -> Map:
         if obstacle(map.method, map.system):
             return map
         name, otherwise = map.method.name, "NumPy"
-        make = partial(CompiledMethod, map.method, map.system, states, map.step)
+        own = np.reshape(states, (-1, map.dim))
+        make = partial(CompiledMethod, map.method, map.system, own, map.step, map.substeps)
     elif map.kind == "learned":
         from vpintegrator.compiled.model import CompiledModel
 

@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from vpintegrator.arguments import real_array
+from vpintegrator.arguments import real_array, whole
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import DIFFERENCES, Map
@@ -237,7 +238,7 @@ class OneStepMethod(ClassicalMethod):
 
 
 class ClassicalMap(Map):
-    """Classical method with its system and step.
+    """Classical method with its system and step, which may be several equal substeps.
 
     Methods take values of some ``parameters`` of the system by name, each a number or of the shape
     (...) of the states; the others keep their values.
@@ -245,22 +246,43 @@ class ClassicalMap(Map):
     Parameters
     ----------
     method, system, step
-        The method or its name, the system, and the time step, not zero.
+        The method, the system, and the time step, not zero.
+    substeps
+        Number of equal steps of the method in a time step.
 
     Raises
     ------
     InputError
-        If there is no such method or it does not apply to the system.
+        If the method does not apply to the system, ``substeps`` is no positive whole number, or a
+        method with an adaptive step size is given several.
+
+    Examples
+    --------
+    >>> fine = vp.classical("rk4", "pendulum", 0.1, substeps=4)
+    >>> fine.name, fine.step, fine.at_step(0.2).substeps
+    ('rk4@4', 0.1, 4)
     """
 
     kind = "classical"
     reads_equations = True
     system: System
 
-    def __init__(self, method: ClassicalMethod, system: System, step: float) -> None:
+    def __init__(
+        self, method: ClassicalMethod, system: System, step: float, substeps: int = 1
+    ) -> None:
         method.require(system)
-        self.method, self.system, self.step, self.dim = method, system, float(step), system.dim
-        self.name, self.title, self.description = method.name, method.title, method.source
+        self.method = method
+        self.system = system
+        self.step = float(step)
+        self.substeps = whole("substeps", substeps)
+        self.dim = system.dim
+        self.name = method.name
+        self.title = method.title
+        if substeps > 1:
+            self._fixed_step()
+            self.name = f"{method.name}@{substeps}"
+            self.title = f"{method.title}, {substeps} substeps"
+        self.description = method.source
         self.order, self.structure = method.order, method.structure(system)
         self.differentiable = isinstance(method, OneStepMethod)
         self._parameters = OpenParameters(system)
@@ -269,11 +291,16 @@ class ClassicalMap(Map):
     def derivative_epsilon(self) -> float:
         """Relative error of the derivative; more where that of the field is by differences."""
         exact = self.system.derivatives != "finite differences"
-        return self.machine_epsilon if exact else DIFFERENCES
+        return (self.machine_epsilon if exact else DIFFERENCES) * math.sqrt(self.substeps)
 
-    def at_step(self, step: float) -> ClassicalMap:
-        """Return the same method with another step."""
-        return ClassicalMap(self.method, self.system, step)
+    @property
+    def substep(self) -> float:
+        """Time of a substep."""
+        return self.step / self.substeps
+
+    def at_step(self, step: float, substeps: int | None = None) -> ClassicalMap:
+        """Return the same method with another step, and other ``substeps`` if they are given."""
+        return ClassicalMap(self.method, self.system, step, substeps or self.substeps)
 
     def __call__(self, states: Tensor, parameters: Parameters | None = None) -> Tensor:
         """Return the states one step later, differentiable in states and parameters.
@@ -306,14 +333,16 @@ class ClassicalMap(Map):
         """
         method = self._fixed_step()
         system, values = self._parameters.tensors(parameters, states)
-        rows = states.reshape(-1, self.dim).T  # (dim, trajectory)
-        for value in values:  # under vmap of parameters, methods add to states in place
-            rows = rows + value.new_zeros(value.shape)
-        change = method.increment(system, rows, self.step, values)
-        return states + change.T.reshape(states.shape)
+        for _ in range(self.substeps):
+            rows = states.reshape(-1, self.dim).T  # (dim, trajectory)
+            for value in values:  # under vmap of parameters, methods add to states in place
+                rows = rows + value.new_zeros(value.shape)
+            change = method.increment(system, rows, self.substep, values)
+            states = states + change.T.reshape(states.shape)
+        return states
 
     def map(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
-        if isinstance(self.method, OneStepMethod):
+        if isinstance(self.method, OneStepMethod) and self.substeps == 1:
             system, states, values = self._parameters.arrays(parameters, windows)
             return self.method.step(system, states, self.step, values)[:, None]
         return next(self.states(windows, parameters))
@@ -329,21 +358,26 @@ class ClassicalMap(Map):
         method = self._fixed_step()
         system, states, values = self._parameters.arrays(parameters, windows)
         with np.errstate(all="ignore"):
-            return method.derivative(system, states, self.step, values)
+            result = method.derivative(system, states, self.substep, values)  # (n, dim, dim)
+            for _ in range(self.substeps - 1):
+                states = method.step(system, states, self.substep, values)
+                result = method.derivative(system, states, self.substep, values) @ result
+        return result
 
     def states(
         self, windows: np.ndarray, parameters: Parameters | None = None
     ) -> Iterator[np.ndarray]:
         system, states, values = self._parameters.arrays(parameters, windows)
-        for state in self.method.iterate(system, states, self.step, values):
+        substates = self.method.iterate(system, states, self.substep, values)
+        for state in islice(substates, self.substeps - 1, None, self.substeps):
             yield state[:, None]
 
     def _fixed_step(self) -> OneStepMethod:
         if isinstance(self.method, OneStepMethod):
             return self.method
         raise InputError(
-            f"{self.name} has an adaptive step size, so it is no fixed map and has no "
-            "derivative; take a method with a fixed step"
+            f"{self.name} has an adaptive step size, so it is no fixed map and has no derivative "
+            "and no substeps; take a method with a fixed step"
         )
 
 

@@ -81,7 +81,7 @@ class PeriodMap(Map):
         suggested = flow.defaults.get("step", period / 100)
         count = max(round(period / suggested), 1) if fixed else 1
         self.steps = count if steps is None else steps * returns.crossings
-        self._classical = ClassicalMap(method, flow, period / self.steps)
+        self._classical = ClassicalMap(method, flow, period, self.steps)
         self.inner: Map = self._classical
         self.title = f"{method.title}, {self.steps} steps" if fixed else method.title
         self.description, self.order = method.source, method.order
@@ -100,9 +100,7 @@ class PeriodMap(Map):
 
         phase = states.new_full((*states.shape[:-1], 1), self._phase)
         states = torch.cat([states, phase], dim=-1)
-        for _ in range(self.steps):
-            states = self._classical(states, parameters)
-        return states[..., :-1]
+        return self._classical(states, parameters)[..., :-1]
 
     def map(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         return next(self.states(windows, parameters))
@@ -110,24 +108,16 @@ class PeriodMap(Map):
     @property
     def derivative_epsilon(self) -> float:
         """Relative error of a product of the derivatives of all steps."""
-        return self._classical.derivative_epsilon * math.sqrt(self.steps)
+        return self._classical.derivative_epsilon
 
     def derivative(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         """Return the product of the derivatives of the steps in a period."""
         full = self.embedded(windows[:, 0])[:, None]
-        result = np.broadcast_to(np.eye(self.inner.dim), (len(full), *2 * (self.inner.dim,)))
-        for _ in range(self.steps):
-            result = self.inner.derivative(full, parameters) @ result
-            full = self.inner.map(full, parameters)
-        return np.ascontiguousarray(result[:, :-1, :-1])
+        return np.ascontiguousarray(self.inner.derivative(full, parameters)[:, :-1, :-1])
 
     def states(
         self, windows: np.ndarray, parameters: Parameters | None = None
     ) -> Iterator[np.ndarray]:
-        first = windows[:, 0]
-        # period by period: states between are not held for long
-        periods = self.inner.advance(
-            self.embedded(first)[:, None], sys.maxsize, chunk=self.steps, parameters=parameters
-        )
-        for states in periods:
-            yield states[:, -1:, :-1]
+        first = self.embedded(windows[:, 0])[:, None]
+        for states in self.inner.advance(first, sys.maxsize, chunk=1, parameters=parameters):
+            yield states[..., :-1]

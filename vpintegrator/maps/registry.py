@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from vpintegrator.arguments import is_number, of_kind, shown
+from vpintegrator.arguments import is_number, of_kind, shown, whole
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.maps import adaptive, boris, explicit, gauss_legendre, splitting
@@ -104,19 +104,24 @@ def classical(
     method: str | ClassicalMethod,
     system: System | str | os.PathLike[str],
     step: float | None = None,
+    *,
+    substeps: int = 1,
 ) -> ClassicalMap | ExactMap | PeriodMap:
     """Return a classical method with a system and a step, which is a map.
 
     Parameters
     ----------
     method
-        A name in ``METHODS``, such as ``"implicit-midpoint"``, or a method. For a stroboscopic map,
-        ``"rk4@64"`` takes 64 steps in a period. ``"exact"`` is the map of a discrete system itself.
+        A name in ``METHODS``, such as ``"implicit-midpoint"``, or a method. ``"rk4@4"`` takes 4
+        substeps in a step; for a stroboscopic map, ``"rk4@64"`` takes 64 steps in a period.
+        ``"exact"`` is the map of a discrete system itself.
     system
         The system, its name in the catalogue, or its file.
     step
         Time step, not zero; negative goes back in time. By default the step that the system
         suggests; that of a discrete system is 1.
+    substeps
+        Number of equal steps of the method in a step, as behind the ``@`` of a name.
 
     Raises
     ------
@@ -134,20 +139,20 @@ def classical(
         system = load_system(system)
     if method == "exact":
         return ExactMap(system)
-    if period_flow_of(system) is not None:
-        if isinstance(method, ClassicalMethod):
-            return PeriodMap(method, system)
+    steps = whole("substeps", substeps) if substeps != 1 else None
+    if isinstance(method, str):
         plain, at, count = method.partition("@")
-        steps = int(count) if count.isdecimal() else 0
-        if at and not 1 <= steps <= 1_000_000:
-            raise InputError(f"{method}: give the number of steps in a period behind @, as rk4@64")
-        return PeriodMap(find_method(plain), system, steps if at else None)
-    if not isinstance(method, ClassicalMethod):
-        method = find_method(method)
+        if at:
+            steps = int(count) if count.isdecimal() else 0
+            if not 1 <= steps <= 1_000_000:
+                raise InputError(f"{method}: give the number of substeps behind @, as rk4@64")
+        method = find_method(plain)
+    if period_flow_of(system) is not None:
+        return PeriodMap(method, system, steps)
     step = system.defaults.get("step") if step is None else step
     if step is None:
         method.require(system)
         raise InputError(f"{system.name} suggests no step; give step")
     if not is_number(step) or step == 0:
         raise InputError(f"step = {shown(step)} must be a finite number other than zero")
-    return ClassicalMap(method, system, step)
+    return ClassicalMap(method, system, step, steps or 1)

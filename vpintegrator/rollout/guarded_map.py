@@ -49,7 +49,7 @@ class GuardedMap(Map):
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.__dict__["guarded"], name)
         if name == "at_step":
-            return lambda step: GuardedMap(value(step))
+            return lambda *arguments: GuardedMap(value(*arguments))
         return value
 
     # some maps know these only when they have run

@@ -212,8 +212,8 @@ def _cheapest(fits: Sequence[Fit], data: TrainingData, budget: Budget) -> Fit:
     below = [fit for fit in whole_steps if fit.error <= target] or [best(fits)]
     named = {f"{fit.model.name}, {fit.size}": fit for fit in below}
     with until(max(budget.end, time.perf_counter()) + 10.0):
-        models = {n: fit.model for n, fit in named.items() if isinstance(fit.model, Model)}
-        table = one_step(models, data, methods=(), group="validation", seconds=10.0 * len(models))
+        maps = {name: fit.model for name, fit in named.items()}
+        table = one_step(maps, data, methods=(), group="validation", seconds=10.0 * len(maps))
     row = table.cheapest(target)
     reason = f"the cheapest step below {target:g} among {len(below)} maps, {duration(row.cost)}"
     if row.error > target:

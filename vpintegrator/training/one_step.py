@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from vpintegrator.arguments import check_integrator
-from vpintegrator.compiled import CompiledMethod, CompiledModel
+from vpintegrator.compiled import CompiledMethod, CompiledModel, machine_code
 from vpintegrator.compiled import one_step as steps
 from vpintegrator.compiled.timing import repeat_states
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
+from vpintegrator.maps import ClassicalMap, Map
 from vpintegrator.models import Model
 from vpintegrator.runtime.deadline import time_left, unhurried
-from vpintegrator.training.residuals import lead_time_errors, relative, relative_error
+from vpintegrator.training.residuals import (
+    estimated_error,
+    lead_time_errors,
+    relative,
+    relative_error,
+)
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
 KEY = "one_step"  # key of the metadata of a model
 _LARGEST = 10_000  # operations of a map that is compiled in some seconds
 
-Maps = Model | Mapping[str, Model]
+Maps = Map | Mapping[str, Map]
 
 
 def one_step(
@@ -80,7 +86,8 @@ def one_step(
     data = TrainingData.of(dataset)
     models = maps if isinstance(maps, Mapping) else {getattr(maps, "name", ""): maps}
     for model in models.values():
-        check_integrator(model)
+        if not isinstance(model, Map):
+            check_integrator(model)
     if not data.has(group):
         raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
     case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
@@ -88,7 +95,7 @@ def one_step(
     chosen = {} if is_family else steps.applicable_methods(system, methods)
     step = math.nan if is_family else data.dataset.step
     with steps.compiling(chosen, system, case.states, step, end) as ready:
-        own = [case.of_model(*each, end) for each in models.items()]
+        own = [case.of_map(*each, end) for each in models.items()]
         rivals = [case.of_method(method, ready(name)) for name, method in chosen.items()]
     return steps.measure_steps(own, rivals, end=end)
 
@@ -112,8 +119,6 @@ class _Case:
 
     def of_method(self, method: ClassicalMethod, machine: CompiledMethod | str) -> steps.MethodStep:
         """Return the step of a classical method, as machine code if there is any."""
-        from vpintegrator.maps import ClassicalMap
-
         dataset, scale = self.data.dataset, self.data.error_scale
         if isinstance(machine, str):
             map: ClassicalMap | CompiledMethod = ClassicalMap(method, dataset.system, dataset.step)
@@ -132,6 +137,19 @@ class _Case:
 
         run = partial(images, self.states)
         return steps.MethodStep(method.name, error, run, note, not note)
+
+    def of_map(self, name: str, map: Map, end: float) -> steps.ModelStep:
+        """Return the step of any map, as machine code if there is any."""
+        if isinstance(map, Model):
+            return self.of_model(name, map, end)
+        pair = self.data.pairs(map, self.group).evenly(self.most)
+        error, _ = estimated_error(map, pair, self.data.error_scale)
+        windows = repeat_states(pair.inputs.numpy())
+        make = partial(machine_code, map, windows, True)
+        machine = steps.machine_code(make, end) if isinstance(map, ClassicalMap) else map
+        if isinstance(machine, str):
+            return steps.ModelStep(name, error, note=machine)
+        return steps.ModelStep(name, error, partial(steps.images_of, machine, windows))
 
     def of_model(self, name: str, model: Model, end: float) -> steps.ModelStep:
         """Return the step of a model, as machine code if there is any."""

@@ -218,7 +218,7 @@ class Trainer:
         KeyboardInterrupt
             At Ctrl-C, and where the time of the kind is up.
         """
-        keeps = isinstance(map, Model) and map.measure_preserving
+        keeps = map.structure.keeps_volume or (isinstance(map, Model) and map.measure_preserving)
         fit = Fit(
             model=map,
             kind=self.kind.name,

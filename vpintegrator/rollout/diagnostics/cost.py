@@ -58,16 +58,16 @@ def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> float | 
     initial = initial[np.isfinite(initial).all(axis=-1)]
     map = getattr(map, "original", map)
     if isinstance(map, PeriodMap):
-        found = count_evaluations(map.inner, map.embedded(initial)) if len(initial) else None
-        return found and found * map.steps
+        return count_evaluations(map.inner, map.embedded(initial)) if len(initial) else None
     if not isinstance(map, ClassicalMap) or not len(initial) or steps < 1:
         return None
     stated = map.method.evaluations(map.system)
     # machine code evaluates the formulas itself
     if stated is not None or map.method.needs_formulas:
-        return stated
+        return stated and stated * map.substeps
     system, counts = _counting(map.system)
-    next(ClassicalMap(map.method, system, map.step).advance(initial[:, None], steps, chunk=steps))
+    other = ClassicalMap(map.method, system, map.step, map.substeps)
+    next(other.advance(initial[:, None], steps, chunk=steps))
     return sum(counts) / (len(initial) * steps) or None
 
 

@@ -1,4 +1,4 @@
-"""Explicit classical methods with substeps: what any trained map has to be cheaper than."""
+"""Explicit classical methods with substeps, beside which a trained map must cost less."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import ClassVar
 
 from vpintegrator.compiled.one_step import fewest_substeps
 from vpintegrator.errors import InputError
-from vpintegrator.models import Model
-from vpintegrator.models.known_equations import MOST_SUBSTEPS
-from vpintegrator.nn.exact_flows import Substeps
-from vpintegrator.training.kinds.kind import ROUNDING, ModelKind
+from vpintegrator.maps import ClassicalMap, find_method
+from vpintegrator.training.kinds.kind import ROUNDING, Kind
 from vpintegrator.training.results import Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
 
 @dataclass(frozen=True)
-class ClassicalMethods(ModelKind):
+class ClassicalMethods(Kind):
     """Each method with the fewest substeps whose error one step ahead is at most the target.
 
     ``vp.fit(..., prefer="cost")`` tries them beside the kinds that it is given.
@@ -51,22 +49,14 @@ class ClassicalMethods(ModelKind):
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Judge each method that applies and reaches the target."""
         target = train.budget.target or ROUNDING
-        for method in self.methods:
+        for name in self.methods:
             with suppress(InputError):  # a method may not apply
-                model = self.build(data, "classical", train.seed, {"method": method})
-                data.normalise(model)
-                substeps = fewest_substeps(partial(_error, model, data), target, MOST_SUBSTEPS)[0]
-                if substeps is None:
-                    continue
-                arguments = {"method": method, "substeps": substeps}
-                model = self.build(data, "classical", train.seed, arguments)
-                data.normalise(model)
-                train.judge(model, f"{method}, {substeps} substeps")
+                map = ClassicalMap(find_method(name), data.system, data.step)
+                substeps, _ = fewest_substeps(partial(_error, map, data), target)
+                if substeps is not None:
+                    train.judge(map.at_step(map.step, substeps), f"{name}, {substeps} substeps")
 
 
-def _error(model: Model, data: TrainingData, substeps: int) -> float:
+def _error(map: ClassicalMap, data: TrainingData, substeps: int) -> float:
     """Return the error of a method with substeps."""
-    assert isinstance(model.core, Substeps)
-    model.core.repeats = substeps
-    model.core.set_step(data.dataset.step)
-    return data.held_out_error(model)[0]
+    return data.held_out_error(map.at_step(map.step, substeps))[0]
