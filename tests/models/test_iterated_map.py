@@ -171,6 +171,8 @@ def test_defaults_follow_the_data(tmp_path):
     for name in ("vpt", "vpmt", "transformer"):
         model = vp.models.build(body, name)
         assert model.prediction_window == model.window == 3
+        withheld = vp.models.build(body.without_equations(), name)
+        assert withheld.prediction_window == 3 and withheld.structure == model.structure
         model = vp.models.build(measured.system, name)
         assert (model.window, model.prediction_window) == (3, 1)
         assert any("the window shifts" in choice for choice in model.choices)

@@ -83,9 +83,10 @@ def main(
 
     \b
     Examples:
+      vp-train rigid-body.h5 --model vpt --set functions=polynomial
+      vp-train rigid-body.h5 --model vpt --window 3 --depth 2 --seeds 5
       vp-train rigid-body.h5
       vp-train rigid-body.h5 --seconds 60 -v
-      vp-train rigid-body.h5 --model vpt --window 3 --depth 2 --seeds 5
       vp-train rigid-body.h5 --model vpff --set functions=polynomial --set degree=6
     """
     import vpintegrator as vp

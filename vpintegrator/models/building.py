@@ -91,8 +91,14 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
 def _is_incomplete(system: System) -> bool:
     """Whether a single component was measured, of a system without equations."""
     own = system.family.system if system.family else system
-    is_observed = system.is_measured and not own.definition.withheld
+    is_observed = system.is_measured and not _has_known_equations(system)
     return is_observed and len(own.components) == 1
+
+
+def _has_known_equations(system: System) -> bool:
+    """Whether the equations are known, though perhaps left out: the states are then complete."""
+    own = system.family.system if system.family else system
+    return not own.is_measured or own.definition.withheld
 
 
 def _is_canonical(system: System, explicit_time: bool = True) -> bool:
@@ -184,7 +190,11 @@ def build(
         delays = {"window": DELAYS} if _is_incomplete(system) else {}
         arguments = delays | arguments
         is_open = "prediction_window" in known.keys() - arguments.keys()
-        if is_open and arguments.get("window", known["window"].default) != 1:
+        if (
+            is_open
+            and not _has_known_equations(system)
+            and arguments.get("window", known["window"].default) != 1
+        ):
             arguments["prediction_window"] = 1
             choices.append(
                 "one state is predicted at a time, and the window shifts: measured states may be "
