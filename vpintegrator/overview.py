@@ -547,8 +547,8 @@ def notes_of_import(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def _show_model(path: Path) -> Overview:
-    from vpintegrator.compiled.one_step import OneStepTable
     from vpintegrator.dynamics.training_domain import Domain
+    from vpintegrator.measure.rows import OneStepTable
     from vpintegrator.models import load
 
     model = load(path)

@@ -44,6 +44,7 @@ _OF_MODULES = {  # the first page of each
     "data": "data",
     "dynamics": "systems",
     "maps": "classical-methods",
+    "measure": "running",
     "models": "models",
     "nn": "attention",
     "plotting": "plotting",

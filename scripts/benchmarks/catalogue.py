@@ -27,8 +27,9 @@ from harness import duration, machine, print_table, write_result
 
 import vpintegrator as vp
 from vpintegrator.cli.command import PlainCommand
-from vpintegrator.compiled.one_step import ALIKE, OneStepTable, applicable_methods, two_digits
 from vpintegrator.errors import InputError
+from vpintegrator.measure.rows import ALIKE, OneStepTable, two_digits
+from vpintegrator.measure.steps import applicable_methods
 
 EXPLICIT = ("stoermer-verlet", "strang-splitting")  # whichever the system allows
 TITLES = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.compiled.one_step import applicable_methods
+from vpintegrator.measure.steps import applicable_methods
 from vpintegrator.rollout import step_costs
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.cli import show
 from vpintegrator.cli import train as train_command
-from vpintegrator.compiled.one_step import METHODS, OneStep, OneStepTable, Rival
 from vpintegrator.errors import InputError
+from vpintegrator.measure.rows import OneStep, OneStepTable, Rival
+from vpintegrator.measure.steps import METHODS
 from vpintegrator.training import ClassicalMethods
 from vpintegrator.training.one_step import KEY
 from vpintegrator.training.training_data import TrainingData
@@ -72,6 +73,39 @@ def test_methods_take_the_fewest_substeps_that_err_as_little_as_the_model(pendul
             assert 0 < rival.cost < 1
     assert own.cheapest_rival.words in table.sentence and table.sentence.startswith("sgf errs by ")
     assert all(0 < row.cost < 1 for row in table.rows)
+
+
+def test_the_error_is_the_test_error_on_more_windows_than_those_of_the_methods(tmp_path):
+    data = vp.generate("pendulum", tmp_path / "many.h5", count=60, steps=60)
+    model = vp.models.build(data.system, "vpff", {"width": 4})
+    history = vp.train(model, data, epochs=2, compiled=False)
+    (row,) = vp.one_step(model, data, methods=(), seconds=0).rows
+    states = TrainingData(data).test_windows(model).inputs
+    assert len(states) > 500 and row.error == history.test_error
+    window = vp.models.build(data.system, "vpt", {"window": 3, "width": 4})
+    vp.train(window, data, epochs=1, compiled=False)
+    (row,) = vp.one_step(window, data, methods=(), seconds=0).rows
+    assert row.error == pytest.approx(TrainingData(data).test_error(window)[0], rel=1e-12)
+    assert len(row.lead_time_errors) == window.prediction_window == 3
+
+
+def test_maps_of_any_kind_stand_in_the_table(pendulum):
+    def euler(z):
+        return z + pendulum.step * np.stack([z[:, 1], -np.sin(z[:, 0])], axis=1)
+
+    fine = vp.classical("rk4", pendulum.system, pendulum.step, substeps=3)
+    maps = {"mine": vp.Map.from_function(euler, pendulum.step, 2), "fine": fine}
+    table = vp.one_step(maps, pendulum, methods=["explicit-euler"], seconds=60)
+    rows = {row.name: row for row in table.rows}
+    assert [row.kind for row in table.rows] == ["classical"] * 3 and table.rows[0].name == "fine"
+    assert rows["mine"].error == pytest.approx(rows["explicit-euler"].error, rel=0.3)
+    data = TrainingData(pendulum, equations=True)
+    assert rows["fine"].error == pytest.approx(error_of(data, "test", "rk4", 3), rel=1e-6)
+    assert all(0 < row.cost < 1 for row in table.rows)
+    assert rows["mine"].note == "euler is no model and no classical method"
+    assert not rows["fine"].note and table.cheapest(1e-6).name == "fine"
+    (alone,) = vp.one_step(fine, pendulum, methods=(), seconds=0).rows
+    assert (alone.name, alone.note) == ("rk4@3", "not measured in time")
 
 
 def test_several_models_stand_in_their_order_under_names_of_their_own(pendulum):

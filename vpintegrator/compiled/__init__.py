@@ -30,7 +30,6 @@ from vpintegrator.compiled.library import NotCompilable, NotWorthIt
 from vpintegrator.compiled.method import CompiledMethod
 from vpintegrator.compiled.step_source import obstacle
 from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
-from vpintegrator.compiled.timing import repeat_states, seconds_per_step
 from vpintegrator.compiled.trajectories import integrate, machine_code
 
 if TYPE_CHECKING:
@@ -57,8 +56,6 @@ __all__ = [
     "integrate",
     "machine_code",
     "obstacle",
-    "repeat_states",
-    "seconds_per_step",
 ]
 
 

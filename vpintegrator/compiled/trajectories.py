@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable
 from copy import copy
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,31 +139,62 @@ def machine_code(map: Map, states: Any, compiled: bool | None = None) -> Map:
         own = np.reshape(states, (-1, map.dim))
         result.inner = machine_code(map.inner, map.embedded(own), compiled)
         return result
-    make: Callable[[], Map]
     if isinstance(map, ClassicalMap):
         if compiled and not isinstance(map.method, AdaptiveMethod):
             map.system.require_formulas("machine code")
         if obstacle(map.method, map.system):
             return map
-        name, otherwise = map.method.name, "NumPy"
-        own = np.reshape(states, (-1, map.dim))
-        make = partial(CompiledMethod, map.method, map.system, own, map.step, map.substeps)
+        name = map.method.name
+        otherwise = "NumPy"
     elif map.kind == "learned":
-        from vpintegrator.compiled.model import CompiledModel
-
         model: Any = map
         compiled = wanted_on(model.scale.device.type, compiled)
         if compiled is False:
             return map
-        name, otherwise = model.name, "PyTorch"
-        windows = states if np.ndim(states) == 3 else None
-        make = partial(CompiledModel, model, len(states), windows)
+        name = model.name
+        otherwise = "PyTorch"
     else:
         return map
     try:
-        return make()
+        return compile_map(map, states)
     except NotCompilable as reason:
         if compiled:
             raise InputError(f"{name} cannot be compiled: {reason}") from None
         warnings.warn(f"{name} runs in {otherwise}, not compiled: {reason}", stacklevel=2)
         return map
+
+
+def compile_map(map: Map, states: Any, *, most: int | None = None, wait: bool = True) -> Map:
+    """Return the machine code of a map.
+
+    Parameters
+    ----------
+    map, states
+        See :func:`machine_code`.
+    most
+        Operations of a step of a model, beyond which it is not compiled.
+    wait
+        Whether to wait for the compiler of a method; else :meth:`CompiledMethod.ready` does.
+
+    Raises
+    ------
+    NotCompilable
+        If there is none. The message is the reason.
+    """
+    if isinstance(map, Machine):
+        return map
+    if isinstance(map, ClassicalMap):
+        own = np.reshape(states, (-1, map.dim))
+        return CompiledMethod(map.method, map.system, own, map.step, map.substeps, wait=wait)
+    if isinstance(map, PeriodMap):
+        result = copy(map)
+        own = np.reshape(states, (-1, map.dim))
+        result.inner = compile_map(map.inner, map.embedded(own))
+        return result
+    if map.kind == "learned":
+        from vpintegrator.compiled.model import CompiledModel
+
+        model: Any = map
+        windows = states if np.ndim(states) == 3 else None
+        return CompiledModel(model, len(states), windows, most)
+    raise NotCompilable(f"{map.name} is no model and no classical method")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.compiled.one_step import OneStepTable
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.dynamics.state_file import write_header, write_states
 from vpintegrator.errors import InputError, nearest, printable
+from vpintegrator.measure.rows import OneStepTable
 from vpintegrator.rich_display import displayed
 from vpintegrator.rollout.variables import TRAJECTORY, Column, Variable
 from vpintegrator.storage.hdf5 import create_hdf5, write_attributes

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from vpintegrator.arguments import as_path, one_of
-from vpintegrator.compiled.one_step import OneStepTable
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.plot import check_section
 from vpintegrator.dynamics.state_file import read_system
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import KINDS
+from vpintegrator.measure.rows import OneStepTable
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.registry import with_own

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vpintegrator.compiled import machine_code
-from vpintegrator.compiled.method import CompiledMethod, Machine
-from vpintegrator.compiled.one_step import (
-    MethodStep,
-    ModelStep,
-    OneStep,
-    OneStepTable,
-    applicable_methods,
-    compiling,
-    images_of,
-    measure_steps,
-)
-from vpintegrator.compiled.timing import repeat_states
+from vpintegrator.compiled.method import Machine
 from vpintegrator.dynamics import System
 from vpintegrator.maps import ClassicalMap, Map
+from vpintegrator.measure import table
+from vpintegrator.measure.rows import OneStep, OneStepTable
+from vpintegrator.measure.steps import applicable_methods
 from vpintegrator.rollout.guarded_map import GuardedMap, unguarded
 from vpintegrator.rollout.reference import Reference, solve_reference
 
@@ -34,7 +23,7 @@ def step_table(
     """Return errors and costs of a step, on windows of the reference.
 
     Beside a model in machine code stand the classical methods of
-    ``vpintegrator.compiled.one_step.METHODS`` that apply, also where they do not run.
+    ``vpintegrator.measure.steps.METHODS`` that apply, also where they do not run.
 
     Parameters
     ----------
@@ -46,33 +35,23 @@ def step_table(
         Size that errors are relative to.
     """
     windows, images = _windows([*maps.values()], system, reference)
-
-    def error(states: np.ndarray, ahead: int = 0) -> float:
-        if not len(images):  # the reference ends with the first windows
-            return math.nan
-        wrong = (states - images[:, ahead])[:, system.moving]
-        value = float(np.sqrt((wrong**2).sum(-1).mean())) / (spread or 1.0)
-        return math.inf if math.isnan(value) else value
-
-    models, methods = [], []
-    for name, map in maps.items():
-        if map.kind == "learned":
-            own = windows[:, -map.window :]
-            models.append(_model_step(name, map, own, error, images.shape[1]))
-        else:
-            methods.append(_method_step(name, map, windows[:, -map.window :], error))
-    if len(images) and any(not model.note for model in models):
-        known = {method.name for method in methods}
-        others = {n: m for n, m in applicable_methods(system).items() if n not in known}
-        states, step = windows[:, -1], next(iter(maps.values())).step
-        with compiling(others, system, states, step) as ready:
-            machines = {name: ready(name) for name in others}
-        for name, machine in machines.items():
-            if not isinstance(machine, str):
-                methods.append(_method_step(name, machine, states[:, None], error))
-    with np.errstate(all="ignore"):
-        table = measure_steps(models, methods)
-    return OneStepTable(tuple(_without_failure(row, maps.get(row.name)) for row in table.rows))
+    own = {n: unguarded(m) if isinstance(unguarded(m), Machine) else m for n, m in maps.items()}
+    methods: dict[str, ClassicalMap] = {}
+    compiled = any(isinstance(map, Machine) and map.kind == "learned" for map in own.values())
+    if len(images) and compiled:
+        step = next(iter(maps.values())).step
+        usual = applicable_methods(system).items()
+        methods = {n: ClassicalMap(m, system, step) for n, m in usual if n not in maps}
+    result = table(
+        own,
+        windows,
+        images,
+        methods=methods,
+        components=system.moving,
+        spread=spread,
+        as_they_are=True,
+    )
+    return OneStepTable(tuple(_without_failure(row, maps.get(row.name)) for row in result.rows))
 
 
 def _without_failure(row: OneStep, map: Map | None) -> OneStep:
@@ -100,42 +79,3 @@ def _windows(
         times = maps[0].step * np.arange(ahead + 1)
         images = solve_reference(system, windows[:, -1], times).states[:, 1:]
     return windows, images
-
-
-def _model_step(
-    name: str, map: Map, windows: np.ndarray, error: Callable[..., float], ahead: int
-) -> ModelStep:
-    batch, new = repeat_states(windows), map.prediction_window
-    states = map.map(windows)[:, map.window - new :]  # (n, new, dim)
-    errors = [error(states[:, k], k) for k in range(min(new, ahead))]
-    value = errors[0] if errors else math.nan
-    later = tuple(errors) if new > 1 else ()
-    map = unguarded(map) if isinstance(unguarded(map), Machine) else map
-    if not isinstance(map, Machine):
-        return ModelStep(name, value, partial(_calls, map, batch), new, "in PyTorch", later)
-    machine: Any = machine_code(map.original, batch)  # that for many trajectories
-    run = partial(machine.predict, batch.astype(machine.dtype))
-    return ModelStep(name, value, run, new, lead_time_errors=later)
-
-
-def _method_step(
-    name: str, map: Map, windows: np.ndarray, error: Callable[[np.ndarray], float]
-) -> MethodStep:
-    plain = unguarded(map)
-    batch, is_rival = repeat_states(windows), isinstance(plain, CompiledMethod)
-    note, machine = "in NumPy" if isinstance(plain, ClassicalMap) else "", cast(Any, map)
-
-    def at(substeps: int) -> Any:
-        return machine.at_step(map.step / substeps) if is_rival else map
-
-    def error_of(substeps: int) -> float:
-        return error(images_of(at(substeps), windows, substeps if is_rival else 1))
-
-    def run(count: int, substeps: int) -> None:
-        _calls(at(substeps), batch, count)
-
-    return MethodStep(name, error_of, run, note, is_rival)
-
-
-def _calls(map: Map, windows: np.ndarray, count: int) -> None:
-    images_of(map, windows, count * map.prediction_window)

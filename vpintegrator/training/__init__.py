@@ -1,6 +1,6 @@
 """Training: the best map of some data, and the training of one model."""
 
-from vpintegrator.compiled.one_step import OneStep, OneStepTable, Rival
+from vpintegrator.measure.rows import OneStep, OneStepTable, Rival
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.budget import Budget
 from vpintegrator.training.fit import fit

@@ -1,4 +1,4 @@
-"""Table of one step: error and cost of models, beside classical methods of the same step."""
+"""Table of one step: error and cost of maps, beside classical methods of the same step."""
 
 from __future__ import annotations
 
@@ -6,34 +6,27 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from vpintegrator.arguments import check_integrator
-from vpintegrator.compiled import CompiledMethod, CompiledModel, machine_code
-from vpintegrator.compiled import one_step as steps
-from vpintegrator.compiled.timing import repeat_states
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMap, Map
+from vpintegrator.measure import table
+from vpintegrator.measure.rows import OneStepTable
+from vpintegrator.measure.steps import applicable_methods
 from vpintegrator.models import Model
 from vpintegrator.runtime.deadline import time_left, unhurried
-from vpintegrator.training.residuals import (
-    estimated_error,
-    lead_time_errors,
-    relative,
-    relative_error,
-)
+from vpintegrator.training.residuals import estimated_error, lead_time_errors
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
     from vpintegrator.maps import ClassicalMethod
 
 KEY = "one_step"  # key of the metadata of a model
-_LARGEST = 10_000  # operations of a map that is compiled in some seconds
 
 Maps = Map | Mapping[str, Map]
 
@@ -45,18 +38,21 @@ def one_step(
     methods: Sequence[str | ClassicalMethod] | None = None,
     group: Literal["test", "validation"] = "test",
     seconds: float = 10.0,
-) -> steps.OneStepTable:
-    """Measure error and cost of one step of models, beside classical methods of the same step.
+) -> OneStepTable:
+    """Measure error and cost of one step of maps, beside classical methods of the same step.
+
+    The error of a map is that on up to 10,000 windows of the test group, drawn at random, as a
+    training prints it. Methods are given substeps by the error of each model at 500 of the windows.
 
     Parameters
     ----------
     maps
-        A trained model, or several by name.
+        A trained model or another map, or several by name.
     dataset
         Dataset of the training.
     methods
         Names of classical methods, or methods. By default some usual ones that apply, ``METHODS``
-        of :mod:`vpintegrator.compiled.one_step`; none for maps, families, and measured systems
+        of :mod:`vpintegrator.measure.steps`; none for maps, families, and measured systems
         without equations.
     group
         Group of the states.
@@ -65,7 +61,7 @@ def one_step(
 
     Returns
     -------
-    steps.OneStepTable
+    OneStepTable
         Of a family it has the models alone, and costs are those in the middle of what varies.
         Classical methods whose error is not known before the deadline are left out.
 
@@ -84,90 +80,55 @@ def one_step(
     True
     """
     data = TrainingData.of(dataset)
-    models = maps if isinstance(maps, Mapping) else {getattr(maps, "name", ""): maps}
-    for model in models.values():
-        if not isinstance(model, Map):
-            check_integrator(model)
+    named = maps if isinstance(maps, Mapping) else {getattr(maps, "name", ""): maps}
+    for map in named.values():
+        if not isinstance(map, Map):
+            check_integrator(map)
     if not data.has(group):
         raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
-    case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
-    system, is_family = data.dataset.system, data.dataset.is_family
-    chosen = {} if is_family else steps.applicable_methods(system, methods)
-    step = math.nan if is_family else data.dataset.step
-    with steps.compiling(chosen, system, case.states, step, end) as ready:
-        own = [case.of_map(*each, end) for each in models.items()]
-        rivals = [case.of_method(method, ready(name)) for name, method in chosen.items()]
-    return steps.measure_steps(own, rivals, end=end)
+    end = time.perf_counter() + min(seconds, time_left())
+    system = data.dataset.system
+    usual = {} if data.dataset.is_family else applicable_methods(system, methods)
+    windows, images = _windows(named, data, group)
+    components, spread = data.error_scale
+    with unhurried():
+        errors = {name: _errors(map, data, group) for name, map in named.items()}
+    return table(
+        {name: _member(map, data) for name, map in named.items()},
+        windows,
+        images,
+        methods={n: ClassicalMap(m, system, data.dataset.step) for n, m in usual.items()},
+        components=components,
+        spread=spread,
+        errors=errors,
+        end=end,
+    )
 
 
-class _Case:
-    """States that are stepped, and others by which costs are measured.
+def _errors(map: Map, data: TrainingData, group: str) -> list[float]:
+    """Return the error of each new state of a call: the one estimate of the map's error."""
+    pair = data.test_windows(map) if group == "test" else data.held_out(map)
+    error, _ = estimated_error(map, pair, data.error_scale)
+    if map.prediction_window == 1 or not isinstance(map, Model):
+        return [error]
+    errors = lead_time_errors(map, pair, data.error_scale)
+    return [math.inf if math.isnan(each) else each for each in errors]
 
-    Attributes
-    ----------
-    first, images : ndarray (state, dim)
-        Some states of the group, and those a step later.
-    states : ndarray (state, dim)
-        1,000 states of the measurement.
-    """
 
-    def __init__(self, data: TrainingData, group: str, most: int = 500) -> None:
-        self.data, self.group, self.most = data, group, most
-        before, after, _ = Pairs.of_states(data.held(group), 1).evenly(most)
-        self.first, self.images = before[:, 0].numpy(), after[:, 0].numpy()
-        self.states = repeat_states(self.first)
+def _windows(
+    maps: Mapping[str, Map], data: TrainingData, group: str, most: int = 500
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return windows (n, window, dim) of the longest map, and the next states (n, time, dim)."""
+    window = max((map.window for map in maps.values()), default=1)
+    new = max((map.prediction_window for map in maps.values()), default=1)
+    where = f"{data.dataset.path}, {group}"
+    inputs, targets, _ = Pairs.of_states(data.held(group), window, new, 1, where).evenly(most)
+    return inputs.numpy(), targets[:, targets.shape[1] - new :].numpy()
 
-    def of_method(self, method: ClassicalMethod, machine: CompiledMethod | str) -> steps.MethodStep:
-        """Return the step of a classical method, as machine code if there is any."""
-        dataset, scale = self.data.dataset, self.data.error_scale
-        if isinstance(machine, str):
-            map: ClassicalMap | CompiledMethod = ClassicalMap(method, dataset.system, dataset.step)
-            note, every = machine, len(self.first) // 100 or 1
-        else:
-            map, note, every = machine, "", 1
 
-        def images(states: np.ndarray, count: int, substeps: int) -> np.ndarray:
-            return steps.images_of(map.at_step(dataset.step / substeps), states[:, None], count)
-
-        def error(substeps: int) -> float:
-            wrong = images(self.first[::every], substeps, substeps) - self.images[::every]
-            squares = float((wrong[:, list(scale.components)] ** 2).sum())
-            value = relative(squares, len(wrong), scale.spread)
-            return math.inf if math.isnan(value) else value
-
-        run = partial(images, self.states)
-        return steps.MethodStep(method.name, error, run, note, not note)
-
-    def of_map(self, name: str, map: Map, end: float) -> steps.ModelStep:
-        """Return the step of any map, as machine code if there is any."""
-        if isinstance(map, Model):
-            return self.of_model(name, map, end)
-        pair = self.data.pairs(map, self.group).evenly(self.most)
-        error, _ = estimated_error(map, pair, self.data.error_scale)
-        windows = repeat_states(pair.inputs.numpy())
-        make = partial(machine_code, map, windows, True)
-        machine = steps.machine_code(make, end) if isinstance(map, ClassicalMap) else map
-        if isinstance(machine, str):
-            return steps.ModelStep(name, error, note=machine)
-        return steps.ModelStep(name, error, partial(steps.images_of, machine, windows))
-
-    def of_model(self, name: str, model: Model, end: float) -> steps.ModelStep:
-        """Return the step of a model, as machine code if there is any."""
-        pair = self.data.pairs(model, self.group).evenly(self.most).to(model.scale)
-        with unhurried():
-            error = relative_error(model, *pair, scale=self.data.error_scale)
-            errors = lead_time_errors(model, pair, self.data.error_scale)
-        error = math.inf if math.isnan(error) else error
-        later = tuple(errors) if model.prediction_window > 1 else ()
-        with suppress(InputError):  # some families have no single models
-            varied = self.data.dataset.varied.items()
-            middle = {name: (low + high) / 2 for name, (low, high) in varied}
-            model = model.at(**middle) if middle else model
-        windows = repeat_states(pair.inputs.cpu().numpy())
-        make = partial(CompiledModel, model, len(windows), windows, _LARGEST)
-        machine = steps.machine_code(make, end)
-        if isinstance(machine, str):
-            return steps.ModelStep(name, error, note=machine, lead_time_errors=later)
-        run = partial(machine.predict, windows.astype(machine.dtype))
-        new = model.prediction_window
-        return steps.ModelStep(name, error, run, new, lead_time_errors=later)
+def _member(map: Map, data: TrainingData) -> Map:
+    """Return the map in the middle of the ranges of a family."""
+    middle = {name: (low + high) / 2 for name, (low, high) in data.dataset.varied.items()}
+    with suppress(InputError):  # some families have no single models
+        return map.at(**middle) if middle and isinstance(map, Model) else map
+    return map

@@ -340,8 +340,9 @@ def lead_time_errors(model: Model, pair: Pair, scale: ErrorScale) -> list[float]
     >>> [round(error, 4) for error in errors]
     [1.4142, 1.4142, 1.4142]
     """
-    (squares,) = _squares(model, [pair], scale)  # (window, prediction_window, component)
-    return [relative(row.sum().item(), len(squares), scale.spread) for row in squares.unbind(1)]
+    parts = [part.sum(-1) for part in _squares(model, pair.split(BLOCK), scale)]
+    means = torch.cat(parts).double().mean(0)  # (prediction_window,)
+    return [relative(mean, 1, scale.spread) for mean in means.tolist()]
 
 
 def estimated_error(map: Map, pair: Pair, scale: ErrorScale) -> tuple[float, float]:

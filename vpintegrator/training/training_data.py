@@ -356,10 +356,13 @@ class TrainingData:
         """
         if not self.has("test"):
             return math.nan, math.nan
-        pairs = self.pairs(model, "test")
-        pair = pairs.sample(_TEST_WINDOWS, torch.Generator().manual_seed(0))
         with unhurried():
-            return estimated_error(model, pair.to(_like(model)), self.error_scale)
+            return estimated_error(model, self.test_windows(model), self.error_scale)
+
+    def test_windows(self, model: Map) -> Pair:
+        """Return the windows of the test error: those of the test group, or 10,000 at random."""
+        generator = torch.Generator().manual_seed(0)
+        return self.pairs(model, "test").sample(_TEST_WINDOWS, generator).to(_like(model))
 
     def normalise(self, model: Model) -> None:
         """Normalise by mean and standard deviation of the training states.

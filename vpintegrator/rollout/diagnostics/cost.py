@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vpintegrator.arguments import positive
-from vpintegrator.compiled import repeat_states, seconds_per_step
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMap, Map, PeriodMap, classical
 from vpintegrator.maps.base import check_initial
+from vpintegrator.measure import repeat_states, seconds_per_step
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.tangent import first_windows
 from vpintegrator.rollout.guarded_map import GuardedMap
@@ -161,7 +161,7 @@ def work_precision(
     Notes
     -----
     The errors are those of the solution at the end, found by the reference solver. Costs are those
-    of :func:`vpintegrator.compiled.seconds_per_step`, of all methods and steps in turn.
+    of :func:`vpintegrator.measure.seconds_per_step`, of all methods and steps in turn.
 
     Examples
     --------

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from vpintegrator.compiled.one_step import fewest_substeps
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMap, find_method
+from vpintegrator.measure.steps import fewest_substeps
 from vpintegrator.training.kinds.kind import ROUNDING, Kind
 from vpintegrator.training.results import Fit
 from vpintegrator.training.trainer import Trainer

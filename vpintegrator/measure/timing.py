@@ -50,9 +50,9 @@ def seconds_per_step(
     --------
     >>> pendulum = vp.load_system("pendulum")
     >>> first = pendulum.sample_initial(50, np.random.default_rng(0))
-    >>> batch = vp.compiled.repeat_states(first)[:, None]  # windows (1000, 1, 2)
+    >>> batch = vp.measure.repeat_states(first)[:, None]  # windows (1000, 1, 2)
     >>> machine = vp.compiled.machine_code(vp.classical("rk4", pendulum, 0.1), first)
-    >>> cost = vp.compiled.seconds_per_step({"rk4": lambda n: next(machine.advance(batch, n))})
+    >>> cost = vp.measure.seconds_per_step({"rk4": lambda n: next(machine.advance(batch, n))})
     >>> 1e-9 < cost["rk4"] < 1e-5
     True
     """
@@ -85,7 +85,7 @@ def repeat_states(states: np.ndarray, count: int = 1000) -> np.ndarray:
 
     Examples
     --------
-    >>> vp.compiled.repeat_states(np.ones((3, 2))).shape
+    >>> vp.measure.repeat_states(np.ones((3, 2))).shape
     (1000, 2)
     """
     return states[np.arange(count) % len(states)]

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from vpintegrator.compiled import seconds_per_step
+from vpintegrator.measure import seconds_per_step
 from vpintegrator.runtime.deadline import until
 
 

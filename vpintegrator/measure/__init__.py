@@ -1,0 +1,6 @@
+"""Error and cost of one step of any maps, side by side."""
+
+from vpintegrator.measure.steps import table
+from vpintegrator.measure.timing import repeat_states, seconds_per_step
+
+__all__ = ["repeat_states", "seconds_per_step", "table"]
