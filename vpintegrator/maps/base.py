@@ -170,15 +170,30 @@ class OneStepMethod(ClassicalMethod):
         dimension.
         """
 
-    @abstractmethod
     def derivative(
         self, system: System, state: np.ndarray, step: float, parameters: Values = ()
     ) -> np.ndarray:
-        r"""Return :math:`D\Phi_h(z)`, (trajectory, dim, dim), from the method's formulas.
+        r"""Return :math:`D\Phi_h(z)`, (trajectory, dim, dim), exact up to rounding.
 
-        The derivative is exact up to rounding: the system's own Jacobian goes through the same
-        formulas as the vector field does (the method applied to the variational equation).
+        By default PyTorch differentiates :meth:`increment`, which takes tensors then. The methods
+        of the package need no tensors: the system's own Jacobian goes through the same formulas as
+        the vector field does (the method applied to the variational equation).
+
+        Raises
+        ------
+        InputError
+            By default, if the system is a function of NumPy.
         """
+        import torch
+
+        values = [torch.from_numpy(np.array(value, dtype=np.float64)) for value in parameters]
+        rows = torch.from_numpy(np.array(state.T, dtype=np.float64))  # (dim, trajectory)
+
+        def total(rows: Tensor) -> Tensor:  # each trajectory is computed by itself
+            return self.increment(system, rows, step, values).sum(-1)
+
+        slopes = torch.func.jacrev(total)(rows).movedim(-1, 0)  # (trajectory, dim, dim)
+        return np.eye(system.dim) + slopes.numpy()
 
     def step(
         self, system: System, state: np.ndarray, step: float, parameters: Values = ()
