@@ -108,6 +108,17 @@ def test_maps_of_any_kind_stand_in_the_table(pendulum):
     assert (alone.name, alone.note) == ("rk4@3", "not measured in time")
 
 
+def test_a_family_is_timed_in_the_middle_of_its_ranges(tmp_path):
+    vary = {"step": (0.05, 0.2), "I1": (1.6, 2.4)}
+    data = vp.generate("rigid-body", tmp_path / "family.h5", count=60, steps=1, vary=vary)
+    own = TrainingData(data)
+    options = {"functions": "polynomial", "degree": 2, "depth": 1}
+    model = vp.models.build(own.system, "vpff", options)
+    history = vp.train(model, data, epochs=1, compiled=False)
+    (row,) = vp.one_step(model, data, seconds=60).rows
+    assert row.error == history.test_error and 0 < row.cost < 1 and not row.note
+
+
 def test_several_models_stand_in_their_order_under_names_of_their_own(pendulum):
     models = {name: trained(pendulum, degree) for name, degree in (("coarse", 4), ("fine", 6))}
     table = vp.one_step(models, pendulum, methods=["heun"], seconds=0)
