@@ -1,10 +1,12 @@
 """Every system of the catalogue: what vp-train makes by default, and classical methods.
 
-    python scripts/benchmarks/catalogue.py --folder measured --figure catalogue.png
-    python scripts/benchmarks/catalogue.py --folder measured --outside
+    python scripts/benchmarks/catalogue.py --folder states
+    python scripts/benchmarks/catalogue.py --folder measured --equations --figure catalogue.png
+    python scripts/benchmarks/catalogue.py --folder measured --equations --outside
 
 With ``--outside`` the systems are the flows in ``scripts/benchmarks/systems``. Data are those of
-``vp-gen SYSTEM``, models those of ``vp-train`` without options. Each model runs 300 steps beside
+``vp-gen SYSTEM``, models those of ``vp-train``, learned from the states, or with ``--equations``
+made from the equations. Each model runs 300 steps beside
 classical methods at the same step, and is compared with them at equal error one step ahead. The
 folder gets the data, the model and a file of results of each system. Files that are there are not
 made again, so that an interrupted measurement goes on.
@@ -57,7 +59,7 @@ def flows() -> list[str]:
     return [name for name in vp.list_systems() if not vp.load_system(name).is_discrete]
 
 
-def measure(name: str, seconds: float, folder: Path) -> None:
+def measure(name: str, seconds: float, folder: Path, equations: bool) -> None:
     """Train the default on a system, let it run beside classical methods, and write the results."""
     path, model_path = folder / f"{name}.h5", folder / f"{name}-{OWN}.safetensors"
     own = SYSTEMS / f"{name}.toml"
@@ -65,7 +67,7 @@ def measure(name: str, seconds: float, folder: Path) -> None:
         data, model = vp.open_dataset(path), vp.load(model_path)
     else:
         data = vp.generate(own if own.exists() else name, path, overwrite=True)
-        model = vp.fit(data, seconds=seconds, progress=False).model
+        model = vp.fit(data, equations=equations, seconds=seconds, progress=False).model
         vp.save(model, model_path, overwrite=True)
     methods = [*applicable_methods(data.system)]
     if EXPLICIT[0] in methods and EXPLICIT[1] in methods:  # of the two one is enough
@@ -165,6 +167,7 @@ def cost_cells(result: dict[str, Any]) -> tuple[list[str], str]:
 @click.option(
     "--outside", "outside_catalogue", is_flag=True, help="Flows outside the catalogue instead."
 )
+@click.option("--equations", is_flag=True, help="Let training use the equations, too.")
 @click.option(
     "--seconds", type=float, default=300.0, show_default=True, help="For each training, at most."
 )
@@ -178,6 +181,7 @@ def cost_cells(result: dict[str, Any]) -> tuple[list[str], str]:
 def main(
     systems: str | None,
     outside_catalogue: bool,
+    equations: bool,
     seconds: float,
     folder: Path,
     figure: Path | None,
@@ -196,7 +200,7 @@ def main(
             continue
         # in a process of its own, so that a system which hangs holds nothing up
         context, begin = multiprocessing.get_context("spawn"), time.perf_counter()
-        process = context.Process(target=measure, args=(name, seconds, folder))
+        process = context.Process(target=measure, args=(name, seconds, folder, equations))
         process.start()
         process.join(4 * seconds + 600)
         late = process.is_alive()

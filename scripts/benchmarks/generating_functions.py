@@ -67,12 +67,12 @@ def solved(data: vp.data.Dataset) -> tuple[Any, float]:
     """The generating function, and the seconds until it is chosen, all attempts included."""
     name = "sgf" if vp.models.suited(data.system) == "spff" else "vpgf"
     start = time.perf_counter()
-    return vp.fit(data, [search(name)]), time.perf_counter() - start
+    return vp.fit(data, [search(name)], equations=True), time.perf_counter() - start
 
 
 def couplings(data: vp.data.Dataset) -> Any:
     """What the default gives couplings beside a generating function."""
-    return vp.fit(data, [search(vp.models.suited(data.system))], epochs=EPOCHS)
+    return vp.fit(data, [search(vp.models.suited(data.system))], equations=True, epochs=EPOCHS)
 
 
 def step_of(model: Any, initial: np.ndarray) -> Any:

@@ -68,6 +68,7 @@ class Training:
     kinds: Sequence[Kind] = KINDS
     epochs: int | None = None
     step: float | None = None
+    equations: bool = False
 
 
 def fixed(
@@ -91,22 +92,31 @@ DEFAULTS = (
 )
 NEURONS = {"functions": "neurons"}
 PUBLISHED = {"weighting": "arbitrary", "feed_forward": "triangular", "depth": 3, "window": 3}
-TRAININGS = {name: Training(name) for name in DEFAULTS} | {
-    "vpt": fixed("rigid-body", 40, "vpt", NEURONS | {"window": 3}),
-    "vpmt": fixed("rigid-body", 40, "vpmt", NEURONS | {"window": 3}),
-    "transformer": fixed("rigid-body", 40, "transformer", {"window": 3, "width": 12}),
-    "resnet": fixed("rigid-body", 40, "resnet", {"width": 16}),
-    "vpff": fixed("rigid-body", 40, "vpff", NEURONS),
-    "spff": fixed("coupled-oscillators", 40, "spff", NEURONS),
-    "spt": fixed("coupled-oscillators", 40, "spt", NEURONS | {"window": 3}),
-    "published vpt": fixed(
-        *("rigid-body", 100, "vpt", PUBLISHED, False),
-        optimizer="adam",
-        learning_rate=0.01,
-        loss="relative",
-    ),
-    "family over the step": Training("rigid-body", {"vary": {"step": [0.1, 0.3]}}, step=0.2),
-}
+# with equations the defaults end by themselves; from states couplings may grow for long
+LEARNED = {f"{name}, from states": Training(name, epochs=200) for name in DEFAULTS}
+MADE = {name: Training(name, equations=True) for name in DEFAULTS}
+TRAININGS = (
+    MADE
+    | LEARNED
+    | {
+        "vpt": fixed("rigid-body", 40, "vpt", NEURONS | {"window": 3}),
+        "vpmt": fixed("rigid-body", 40, "vpmt", NEURONS | {"window": 3}),
+        "transformer": fixed("rigid-body", 40, "transformer", {"window": 3, "width": 12}),
+        "resnet": fixed("rigid-body", 40, "resnet", {"width": 16}),
+        "vpff": fixed("rigid-body", 40, "vpff", NEURONS),
+        "spff": fixed("coupled-oscillators", 40, "spff", NEURONS),
+        "spt": fixed("coupled-oscillators", 40, "spt", NEURONS | {"window": 3}),
+        "published vpt": fixed(
+            *("rigid-body", 100, "vpt", PUBLISHED, False),
+            optimizer="adam",
+            learning_rate=0.01,
+            loss="relative",
+        ),
+        "family over the step": Training(
+            "rigid-body", {"vary": {"step": [0.1, 0.3]}}, step=0.2, equations=True
+        ),
+    }
+)
 
 
 def train(name: str) -> dict[str, Row]:
@@ -114,7 +124,7 @@ def train(name: str) -> dict[str, Row]:
     training = TRAININGS[name]
     with tempfile.TemporaryDirectory() as folder:
         data = vp.generate(training.system, Path(folder, "data.h5"), **training.data)
-        row, model = fit(data, training.kinds, training.epochs)
+        row, model = fit(data, training.kinds, training.epochs, training.equations)
         report = vp.compare(
             model,
             [],
@@ -138,11 +148,15 @@ def train(name: str) -> dict[str, Row]:
 
 
 def fit(
-    data: vp.data.Dataset, kinds: Sequence[Kind] = KINDS, epochs: int | None = None
+    data: vp.data.Dataset,
+    kinds: Sequence[Kind] = KINDS,
+    epochs: int | None = None,
+    equations: bool = False,
 ) -> tuple[Row, vp.models.Model]:
     """Train; return the kind of the model, its size and its error, and the model."""
     seconds = GUARD if epochs is None else None
-    result = vp.fit(data, kinds, seconds=seconds, epochs=epochs, progress=False)
+    limits = {"seconds": seconds, "epochs": epochs}
+    result = vp.fit(data, kinds, equations=equations, progress=False, **limits)
     count = sum(parameter.numel() for parameter in result.model.parameters())
     row = {"kind": result.model.name, "parameters": count, "error": result.history.test_error}
     return row, result.model
@@ -337,7 +351,7 @@ def run_machine_code(system: str) -> dict[str, Row]:
     """Train the default model; time steps of it and of RK4, and compare its C with PyTorch."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "step.c")
-        row, model = fit(vp.generate(system, Path(folder, "data.h5")))
+        row, model = fit(vp.generate(system, Path(folder, "data.h5")), equations=True)
         vp.export(model, source)
         library = source.with_suffix(".so")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-lm", "-o", library], check=True)

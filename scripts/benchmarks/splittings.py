@@ -47,7 +47,7 @@ def measure(name: str, folder: Path, seconds: float) -> dict[str, Any]:
     own, path = SYSTEMS / f"{name}.toml", folder / f"{name}.h5"
     if not path.exists():
         vp.generate(own if own.exists() else name, path)
-    data = TrainingData(vp.open_dataset(path))
+    data = TrainingData(vp.open_dataset(path), equations=True)
 
     rows: list[dict[str, Any]] = []
     trials = [(stages, False) for stages in STAGES]
@@ -57,7 +57,7 @@ def measure(name: str, folder: Path, seconds: float) -> dict[str, Any]:
     table = None
     for stages, commutators in trials:
         options = {"stages": stages} | ({"commutators": True} if commutators else {})
-        found = vp.fit(data.dataset, [search("split", **options)], seconds=math.inf)
+        found = vp.fit(data.dataset, [search("split", **options)], equations=True, seconds=math.inf)
         table = vp.one_step(found.model, data.dataset, seconds=seconds)
         (own,) = table.models
         rows.append(

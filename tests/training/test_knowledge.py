@@ -138,9 +138,9 @@ def test_sources_are_told(tmp_path):
     dataset = vp.generate("pendulum", tmp_path / "a.h5", count=40, steps=20)
     learned = vp.fit(dataset, progress=False)
     made = vp.fit(dataset, equations=True, progress=False)
-    assert learned.source == learned.model.metadata["source"] == "learned from 620 pairs of states"
-    assert made.source == made.model.metadata["source"] == "made from the equations"
-    assert learned.source in str(learned) and made.source in str(made)
+    assert learned.provenance == learned.model.provenance == "learned from 620 pairs of states"
+    assert made.provenance == made.model.provenance == "made from the equations"
+    assert learned.provenance in str(learned) and made.provenance in str(made)
     assert learned.kind == "generating functions" and made.kind == "splittings"
 
 

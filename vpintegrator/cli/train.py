@@ -221,6 +221,8 @@ def _judge(model: Model, data: Dataset, path: Path) -> None:
         vp.save(model, path, overwrite=True)
         for line in str(table).splitlines() if cli.is_set("verbose") else table.sentences:
             cli.say(f"  {line}")
+        if model.provenance != "made from the equations":
+            cli.say("  Classical methods know the equations.")
 
 
 if __name__ == "__main__":

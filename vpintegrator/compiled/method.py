@@ -24,7 +24,7 @@ from vpintegrator.runtime.threads import usable_threads
 
 _SAME = (
     *("name", "title", "description", "kind", "order", "dim", "window", "prediction_window"),
-    *("remark", "attention_summary", "machine_epsilon", "differentiable", "system"),
+    *("remark", "provenance", "attention_summary", "machine_epsilon", "differentiable", "system"),
     *("structure", "domain"),
 )
 

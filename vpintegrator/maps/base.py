@@ -279,6 +279,7 @@ class ClassicalMap(Map):
     """
 
     kind = "classical"
+    provenance = "made from the equations"
     reads_equations = True
     system: System
 

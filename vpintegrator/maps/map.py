@@ -52,6 +52,9 @@ class Map(ABC):
     structure, remark, attention_summary
         Structure that it keeps exactly, what else is to be said of it, and a sentence on the
         attention of a model; else empty.
+    provenance
+        Source of the map in words: "learned from 16,000 pairs of states", "made from the
+        equations"; else empty.
     machine_epsilon
         Relative rounding error of the arithmetic in which it computes: 2.2e-16 in double precision,
         1.2e-7 in single precision. What is kept is kept up to some of these.
@@ -82,6 +85,7 @@ class Map(ABC):
     prediction_window: int = 1
     remark: str = ""
     attention_summary: str = ""
+    provenance: str = ""
     machine_epsilon: float = DOUBLE
     differentiable: bool = True
     system: System | None = None

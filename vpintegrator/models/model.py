@@ -266,6 +266,11 @@ class Model(Stored, Map):
         return self.metadata.get("attention", "")
 
     @property
+    def provenance(self) -> str:  # type: ignore[override]
+        """Source of the trained map in words: states or equations; empty before."""
+        return self.metadata.get("provenance", "")
+
+    @property
     def machine_epsilon(self) -> float:  # type: ignore[override]
         """Relative rounding error of the precision of the model."""
         return float(torch.finfo(self.scale.dtype).eps)

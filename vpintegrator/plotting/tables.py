@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from vpintegrator.arguments import of_kind, one_of
 from vpintegrator.errors import InputError, printable
-from vpintegrator.plotting.text import escape, grouped, latex, listed, markdown, orbits, shortened
+from vpintegrator.plotting.text import (
+    capital,
+    escape,
+    grouped,
+    latex,
+    listed,
+    markdown,
+    orbits,
+    shortened,
+)
 from vpintegrator.rich_display import duration
 from vpintegrator.rollout.diagnostics.volume import VOLUMES
 
@@ -285,6 +294,7 @@ def notes(report: Report) -> list[str]:
         "Derivatives of the vector field are finite differences: volumes and Lyapunov exponents of "
         "classical methods are known to about "
         "1e-9.": report.system.derivatives == "finite differences",
+        provenances(runs): True,
         attention_changes(runs): True,
         departures(report): True,
     }
@@ -347,6 +357,16 @@ def _on_invariants(report: Report) -> str:
             names = "all" if len(kept) == len(summaries) else ", ".join(kept)
             parts.append(f"{label} by {names}")
     return f"Kept to rounding: {'; '.join(parts)}." if parts else ""
+
+
+def provenances(runs: Iterable[Run]) -> str:
+    """Return a sentence on what maps were made of: states or equations."""
+    named: dict[str, list[str]] = {}
+    for run in runs:
+        if run.provenance:
+            named.setdefault(run.provenance, []).append(shortened(run.title))
+    parts = [f"{words}: {listed(titles)}" for words, titles in named.items()]
+    return capital("; ".join(parts) + ".") if parts else ""
 
 
 def attention_changes(runs: Iterable[Run]) -> str:

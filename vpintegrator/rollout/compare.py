@@ -34,6 +34,11 @@ from vpintegrator.rollout.start import (
 from vpintegrator.rollout.step_costs import step_table
 from vpintegrator.runtime.progress import step_bar
 
+# attributes of a map that its run has, too
+_DESCRIBED = (
+    *("kind", "description", "order", "structure", "remark"),
+    *("provenance", "attention_summary"),
+)
 _CHUNK_VALUES = 500_000  # numbers that are in memory at a time
 
 
@@ -271,9 +276,8 @@ def roll_out(
     with np.errstate(all="ignore"):
         for diagnostic in measuring:
             measurements |= diagnostic.result()
-    same = ("kind", "description", "order", "structure", "remark", "attention_summary")
-    keys = (*same, *WINDOWS, *EPSILONS)
-    said: dict[str, Any] = {key: getattr(map, key) for key in keys}
+    same = (*_DESCRIBED, *WINDOWS, *EPSILONS)
+    said: dict[str, Any] = {key: getattr(map, key) for key in same}
     said |= {"name": name, "method": map.name, "title": map.title or name}
     return Run(**said, states=ensemble.states, measurements=measurements)
 

@@ -47,7 +47,9 @@ class GuardedMap(Map):
             setattr(self, name, getattr(guarded, name))
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self.__dict__["guarded"], name)
+        if "guarded" not in self.__dict__:  # a copy that is being made
+            raise AttributeError(name)
+        value = getattr(self.guarded, name)
         if name == "at_step":
             return lambda *arguments: GuardedMap(value(*arguments))
         return value

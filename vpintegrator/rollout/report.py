@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
 REFERENCE, WORK_PRECISION = "reference", "work-precision"
 RESERVED = (REFERENCE, WORK_PRECISION)  # names of groups of a rollout file that are no methods
-_SUMMARY = ("name", "title", "kind", "order", "structure", "remark", "attention_summary")
+_SUMMARY = (
+    "name",
+    "title",
+    "kind",
+    "order",
+    "structure",
+    "remark",
+    "provenance",
+    "attention_summary",
+)
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 4
 _STEP = ("step",)
@@ -39,7 +48,7 @@ STUDY = (
     Variable("order", "order of accuracy"),
 )
 ERROR = Variable("estimated_error", "largest error in any component", TRAJECTORY, required=True)
-TEXTS = ("kind", "method", "title", "description", "remark", "attention_summary")
+TEXTS = ("kind", "method", "title", "description", "remark", "provenance", "attention_summary")
 WINDOWS = ("window", "prediction_window")
 EPSILONS = ("machine_epsilon", "derivative_epsilon")
 
@@ -91,9 +100,9 @@ class Run:
         Name of the method in figures, and a line about it.
     order
         Order of convergence; None for a learned map.
-    structure, remark, attention_summary
-        Structure of the map, what else is to be said of the map, and a sentence on its attention;
-        else empty.
+    structure, remark, provenance, attention_summary
+        Structure of the map, what else is to be said of the map, its provenance (states or
+        equations), and a sentence on its attention; else empty.
     window, prediction_window
         Time steps read and predicted in each call.
     machine_epsilon, derivative_epsilon
@@ -119,6 +128,7 @@ class Run:
     order: int | None
     structure: Structure
     remark: str
+    provenance: str
     attention_summary: str
     window: int
     prediction_window: int
@@ -531,6 +541,7 @@ _METHOD = [
     Column("kind", "kind", "hidden"),
     Column("order", "order", "words", rank=2, place=0),
     Column("structure", _kept, "words", rank=1, place=0),
+    Column("provenance", "provenance", "hidden"),
     Column("seeds", "seeds", "words", rank=1.5, place=0),
     Column("attention", "attention_summary", "hidden"),
     Column("best seed", "best_seed", "error", rank=7.6, place=2),

@@ -108,7 +108,7 @@ def fit(
     --------
     >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
     >>> result = vp.fit(dataset)
-    >>> result.kind, result.error < 1e-10, result.source
+    >>> result.kind, result.error < 1e-10, result.provenance
     ('generating functions', True, 'learned from 620 pairs of states')
     >>> vp.fit(dataset, equations=True).kind
     'splittings'

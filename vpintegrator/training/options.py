@@ -11,7 +11,18 @@ from vpintegrator.training.residuals import Loss, Objective
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Options of a training: the arguments of :func:`vpintegrator.train` of the same names.
+    """Options of a training, each with the default of :func:`vpintegrator.train`.
+
+    Attributes
+    ----------
+    recipe, optimizer, batch, learning_rate
+        Training of a paper, name of the optimizer, windows in a step, and first learning rate.
+    loss, horizon, noise
+        Loss, predictions in a row that count, and noise on the inputs.
+    initial_scheme, normalise
+        Whether polynomials begin as a splitting, and whether the normalisation is set.
+    device, compiled
+        Device of the training, and whether machine code is used.
 
     Raises
     ------

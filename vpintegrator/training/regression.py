@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -47,7 +46,13 @@ PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
 
 
 def solve(
-    model: Model, data: TrainingData, seed: int = 0, number: int | None = None, **options: Any
+    model: Model,
+    data: TrainingData,
+    seed: int = 0,
+    number: int | None = None,
+    *,
+    far: bool = False,
+    start: Model | None = None,
 ) -> LinearFit:
     """Solve for the coefficients of a map that are linear least squares.
 
@@ -64,23 +69,26 @@ def solve(
     seed, number
         Seed of the choice of pairs of other data, and their number; by default twenty equations for
         each coefficient.
-    options
-        Further arguments of ``fit_pairs``, ``fit_linear_map`` or ``fit_polynomial``.
+    far
+        Of a generating function: argument of ``fit_pairs``.
+    start
+        Of a polynomial: argument of ``fit_polynomial``.
     """
     number = number or enough_pairs(model)
     if isinstance(model, DiscreteLagrangianMap):
         return solve_lagrangian(model, data, seed, number)
     folds = data.known_pairs.folds if data.is_few else None
     if not isinstance(model.core, AffineMap | PolynomialLayer):
-        return fit_pairs(model, layer_pairs(model, data, number, seed), folds=folds, **options)
+        return fit_pairs(model, layer_pairs(model, data, number, seed), folds=folds, far=far)
     if data.is_few:
         before, after, *_ = data.known_pairs
         folds = None if data.known_pairs.are_single else folds
     else:
         pairs = data.pairs(model).sample(number, torch.Generator().manual_seed(seed))
         before, after = pairs.inputs[:, -1], pairs.targets[:, -1]
-    fit = fit_linear_map if isinstance(model.core, AffineMap) else fit_polynomial
-    return fit(model, before, after, folds, **options)
+    if isinstance(model.core, AffineMap):
+        return fit_linear_map(model, before, after, folds)
+    return fit_polynomial(model, before, after, folds, start)
 
 
 def _pairs_of(

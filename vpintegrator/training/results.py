@@ -144,7 +144,7 @@ class Fit:
         Seconds of this training; of the result of :func:`vpintegrator.fit`, of all.
     explicit, structured
         Whether a step is a formula; whether the map keeps the structure of the system.
-    source
+    provenance
         Source of the map in words: "learned from 16,000 pairs of states".
     segment
         Whether it is the map of a segment of a step, which is no map of the data by itself.
@@ -172,7 +172,7 @@ class Fit:
     structured: bool
     history: History
     stopped_by: str
-    source: str = ""
+    provenance: str = ""
     segment: bool = False
     cost: float = math.nan
     tried: tuple[Fit, ...] = ()
@@ -213,7 +213,7 @@ class Fit:
         attention = self.model.metadata.get("attention") if isinstance(self.model, Model) else None
         lines = [
             f"{self.kind}: {self.model.name}, {self.size}; {_structure_of(self.model)}",
-            f"  {self.source}" if self.source else "",
+            f"  {self.provenance}" if self.provenance else "",
             f"  {how}: {history.epochs} epochs, {self.seconds:.1f} s in all, {end}",
             f"  relative error one window ahead: {_JUDGED[self.judged_by]} {self.error:.2e}"
             + (test if math.isfinite(history.test_error) else ""),

@@ -211,7 +211,7 @@ def judge(model: Map, data: TrainingData, history: History) -> None:
     history.warning = doubt(model, data.held_out(model), data.error_scale, history)
     if isinstance(model, Model):
         data.describe(model)
-        model.metadata["source"] = data.source_of(model)
+        model.metadata["provenance"] = data.provenance_of(model)
         model.metadata["training"] = json.dumps(history.summary())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
@@ -135,20 +135,24 @@ class Trainer:
         error = history.best_validation_error
         return self.record(model, size, error, 0.0, history, segment=True)
 
-    def solve(self, model: Model, size: str, **options: Any) -> Fit:
+    def solve(
+        self, model: Model, size: str, *, far: bool = False, start: Model | None = None
+    ) -> Fit:
         """Solve for the coefficients of a model by linear least squares, and return its fit.
 
         Parameters
         ----------
         model, size
             The model and its size in words.
-        options
-            Further arguments of :func:`vpintegrator.training.regression.solve`.
+        far
+            Of a generating function: whether a linear map is fitted first.
+        start
+            Of a polynomial: the fitted model of a lower degree.
         """
-        start = time.perf_counter()
+        begin = time.perf_counter()
         self.data.normalise(model)
-        result = solve(model, self.data, self.seed, **options)
-        return self.solved(model, size, result, start)
+        result = solve(model, self.data, self.seed, far=far, start=start)
+        return self.solved(model, size, result, begin)
 
     def solved(
         self, model: Model, size: str, result: LinearFit, start: float, optimizer: str = "linear"
@@ -231,7 +235,7 @@ class Trainer:
             structured=self.kind.structured or keeps,
             history=history,
             stopped_by=history.stopped_by,
-            source=self.data.source_of(map),
+            provenance=self.data.provenance_of(map),
             segment=segment,
         )
         self.fits.append(fit)

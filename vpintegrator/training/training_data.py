@@ -160,8 +160,8 @@ class TrainingData:
         moving = [i for i in range(self.dataset.dim) if i not in constant | {time}]
         return moving or [*range(self.dataset.dim)]
 
-    def source_of(self, map: Map) -> str:
-        """Return the source of a map that is trained on these data, in words."""
+    def provenance_of(self, map: Map) -> str:
+        """Return the provenance of a map that is trained on these data, in words."""
         if self.equations and (map.reads_equations or not isinstance(map, Model)):
             return "made from the equations"
         count, times, _ = self.dataset.shapes["train"]
