@@ -108,7 +108,7 @@ def processor_time() -> float:
 def kind_of(name: str, options: dict[str, Any], grows: bool = True) -> Kind:
     """Return the search of an architecture, or its training where there are no sizes to search."""
     grows &= name not in ("transformer", "resnet")
-    return search(name, **options) if grows else Network(options, architecture=name)
+    return search(name, options) if grows else Network(options, architecture=name)
 
 
 def trained(

@@ -57,7 +57,7 @@ def measure(name: str, folder: Path, seconds: float) -> dict[str, Any]:
     table = None
     for stages, commutators in trials:
         options = {"stages": stages} | ({"commutators": True} if commutators else {})
-        found = vp.fit(data.dataset, [search("split", **options)], equations=True, seconds=math.inf)
+        found = vp.fit(data.dataset, [search("split", options)], equations=True, seconds=math.inf)
         table = vp.one_step(found.model, data.dataset, seconds=seconds)
         (own,) = table.models
         rows.append(

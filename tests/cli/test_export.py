@@ -39,7 +39,7 @@ def test_without_a_compiler(run, model, monkeypatch):
 def test_a_model_of_a_family(run, done, tmp_path):
     vary = {"step": [0.1, 0.3]}
     data = vp.generate("pendulum", tmp_path / "d.h5", count=8, steps=4, vary=vary)
-    kinds = [vp.training.search("spff", degree=4, depth=1)]
+    kinds = [vp.training.search("spff", {"degree": 4, "depth": 1})]
     model = vp.fit(data, kinds, epochs=1, progress=False).model
     vp.save(model, tmp_path / "family.safetensors")
     assert refused(run(main, "family.safetensors"), "-p step=0.1")

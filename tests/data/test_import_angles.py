@@ -111,6 +111,6 @@ def test_other_components_are_not_taken_for_angles(tmp_path):
 
 
 def test_a_fit_of_arrays_warns_of_what_the_import_noted():
-    kinds = [vp.training.search("polynomial", degree=1)]
+    kinds = [vp.training.search("polynomial", {"degree": 1})]
     with pytest.warns(UserWarning, match=r"z1 jumps by nearly 360 .* below \[periodic\]"):
         vp.fit([run[:, None] for run in 360 * (turning() % 1)], kinds, step=0.17)

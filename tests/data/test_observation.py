@@ -158,4 +158,4 @@ def test_mistakes(system, table, options, message, tmp_path):
 def test_orbits_shorter_than_a_window_are_named(tmp_path):
     dataset = observed(tmp_path, steps=3, observe={"components": ["q1", "q2"]})
     with pytest.raises(InputError, match="need trajectories of 6 states, but these have 4"):
-        vp.fit(dataset, [vp.training.search("transformer", window=5)], epochs=1)
+        vp.fit(dataset, [vp.training.search("transformer", {"window": 5})], epochs=1)

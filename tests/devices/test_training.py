@@ -91,7 +91,7 @@ def on(device):
 def test_functions_are_found(device, swing):
     few = {"epochs": 3, "target": 0.1}
     found = [
-        vp.fit(swing, [search("spff", degree=2, depth=1, training=on(where))], **few)
+        vp.fit(swing, [search("spff", {"degree": 2, "depth": 1}, training=on(where))], **few)
         for where in (device, "cpu")
     ]
     assert found[0].model.arguments == found[1].model.arguments

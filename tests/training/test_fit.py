@@ -17,7 +17,7 @@ from vpintegrator.cli.train import main
 from vpintegrator.training import GeneratingFunctions, Kind, TrainingOptions, search
 
 PLAIN = TrainingOptions(compiled=False, initial_scheme="none")
-COUPLINGS = [search("vpff", degree=2, training=PLAIN)]
+COUPLINGS = [search("vpff", {"degree": 2}, training=PLAIN)]
 
 
 def turned(z):
@@ -73,7 +73,7 @@ def test_a_model_is_kept_whenever_a_signal_comes_after_it(body, monkeypatch):
     data = vp.training.training_data.TrainingData
     monkeypatch.setattr(data, "test_error", interrupt)
     with pytest.warns(UserWarning, match="far above the validation error"):
-        result = vp.fit(body, [search("vpgf", degree=4)])
+        result = vp.fit(body, [search("vpgf", {"degree": 4})])
     assert (result.stopped_by, result.history.test_error) == ("interrupt", 0.5)
 
 
@@ -84,14 +84,14 @@ def test_a_target_ends_the_fit_with_the_first_model_that_reaches_it(body):
 
 
 def test_all_doors_lead_to_the_same_model(tmp_path):
-    states, kinds = orbits(), [search("sgf", degree=6)]
+    states, kinds = orbits(), [search("sgf", {"degree": 6})]
     data = vp.import_dataset(states, tmp_path / "orbits.h5", step=0.5)
     found = [vp.fit(door, kinds) for door in (data, data.path, str(data.path))]
     found.append(vp.fit(states, kinds, step=0.5))
     assert len({fit.error for fit in found}) == 1 and found[0].error < 1e-3
     assert all(torch.equal(weights(fit.model), weights(found[0].model)) for fit in found)
     assert float(found[-1].model.metadata["step"]) == 0.5
-    with pytest.raises(vp.InputError, match="step and structure are arguments of states"):
+    with pytest.raises(vp.InputError, match="step"):
         vp.fit(data, kinds, step=0.5)
 
 
@@ -113,7 +113,7 @@ def files(states, folder):
 
 
 def test_states_of_every_kind_are_a_door(tmp_path):
-    states, kinds = orbits(), [search("sgf", degree=6)]
+    states, kinds = orbits(), [search("sgf", {"degree": 6})]
     tensor = torch.tensor(states, requires_grad=True)
     masked = np.ma.array(np.concatenate([states, np.full((40, 3, 2), 999.0)], axis=1))
     masked[:, 6:] = np.ma.masked
@@ -137,7 +137,7 @@ def test_states_of_every_kind_are_a_door(tmp_path):
 @pytest.mark.parametrize("kind", ["arrays", "tensors", "lists", "frames", "masked"])
 def test_runs_may_differ_in_length(kind):
     runs = [run[: 3 + k % 4] for k, run in enumerate(orbits())]
-    expected = vp.fit(padded(runs), [search("sgf", degree=6)], step=0.5).error
+    expected = vp.fit(padded(runs), [search("sgf", {"degree": 6})], step=0.5).error
     door = {
         "arrays": lambda: tuple(runs),
         "tensors": lambda: [torch.from_numpy(run) for run in runs],
@@ -145,7 +145,7 @@ def test_runs_may_differ_in_length(kind):
         "frames": lambda: [pandas.DataFrame(run, columns=["u", "v"]) for run in runs],
         "masked": lambda: np.ma.masked_equal(np.nan_to_num(padded(runs), nan=-7), -7),
     }[kind]()
-    result = vp.fit(door, [search("sgf", degree=6)], step=0.5)
+    result = vp.fit(door, [search("sgf", {"degree": 6})], step=0.5)
     assert result.error == expected < 1e-3
 
 
@@ -159,7 +159,7 @@ def padded(runs):
 
 def test_pairs_may_be_tensors_tables_or_masked():
     before = orbits(60, 2)[:, 0]
-    after, kinds = turned(before), [search("sgf", degree=4)]
+    after, kinds = turned(before), [search("sgf", {"degree": 4})]
     expected = vp.fit((before[3:], after[3:]), kinds).error
     lost = np.ma.array(after, mask=np.arange(60)[:, None] < [3, 0])
     lost.data[:3] = 999.0
@@ -196,7 +196,7 @@ def test_what_is_no_door_is_refused_in_a_sentence(door, message):
 
 
 def test_pairs_and_trajectories_of_two_states_give_the_same_model():
-    states, kinds = orbits(60, 2), [search("sgf", degree=4)]
+    states, kinds = orbits(60, 2), [search("sgf", {"degree": 4})]
     pairs = vp.fit((states[:, 0], states[:, 1]), kinds, step=1.0)
     array = vp.fit(states, kinds, step=1.0)
     assert pairs.error == array.error < 1e-3
@@ -235,7 +235,7 @@ class Turns(Kind):
 
 
 def test_a_kind_of_ones_own_is_tried_and_can_win():
-    result = vp.fit(orbits(), [search("vpgf", degree=6), Turns()], step=1.0)
+    result = vp.fit(orbits(), [search("vpgf", {"degree": 6}), Turns()], step=1.0)
     assert result.kind == "turns" and result.error < 1e-14
     assert [*result.kinds] == ["generating functions", "turns"]
     torch.testing.assert_close(weights(result.model), torch.tensor([0.5, 0.2]).double())
@@ -243,13 +243,13 @@ def test_a_kind_of_ones_own_is_tried_and_can_win():
 
 
 def test_kinds_that_do_not_admit_the_data_are_left_out_with_a_reason(body):
-    result = vp.fit(body, [Turns(), search("vpgf", degree=4)])
+    result = vp.fit(body, [Turns(), search("vpgf", {"degree": 4})])
     assert [*result.kinds] == ["generating functions"]
     with pytest.raises(vp.InputError, match=r"^turns are maps of the plane$"):
         vp.fit(body, [Turns()])
     refusals = "turns: turns are maps of the plane; splittings: stages = 0"
     with pytest.raises(vp.InputError, match=refusals):
-        vp.fit(body, [Turns(), search("split", stages=0)], equations=True)
+        vp.fit(body, [Turns(), search("split", {"stages": 0})], equations=True)
 
 
 @pytest.mark.parametrize(
@@ -266,6 +266,40 @@ def test_a_fit_in_python_and_as_a_command_is_the_same_to_the_last_bit(body, tmp_
     options = "--epochs 4 --model vpff --search --set degree=2 --seed 3"
     done = CliRunner().invoke(main, [str(body.path), *options.split(), "-o", str(path)])
     assert done.exit_code == 0, done.output
-    result = vp.fit(body, [search("vpff", degree=2)], epochs=4, seed=3)
+    result = vp.fit(body, [search("vpff", {"degree": 2})], epochs=4, seed=3)
     assert torch.equal(weights(vp.load(path)), weights(result.model))
     assert f"validation {result.error:.2e}" in done.output
+
+
+def damped(count=60, times=6):
+    """States (trajectory, time, 2) of a map that loses area."""
+    return orbits(count, times) * 0.97 ** np.arange(times)[:, None]
+
+
+@pytest.mark.parametrize("structure", ["symplectic", vp.dynamics.Structure("symplectic")])
+def test_a_structure_is_a_condition(structure):
+    """Also where a map without it errs less."""
+    free = vp.fit(damped(), step=1.0, structure="none", epochs=20)
+    assert not free.model.structure.is_symplectic
+    result = vp.fit(damped(), step=1.0, structure=structure, epochs=20)
+    assert result.model.structure.is_symplectic and result.error > free.error
+    with pytest.raises(vp.InputError, match="no map that keeps the form 'symplectic'"):
+        kinds = [vp.training.PolynomialRegression()]
+        vp.fit(damped(), kinds, step=1.0, structure=structure)
+
+
+def test_a_structure_is_a_condition_of_datasets_too(body):
+    assert vp.fit(body, structure="volume").model.structure.keeps_volume
+    with pytest.raises(vp.InputError, match="no map that keeps the form 'symplectic'"):
+        vp.fit(body, [search("vpgf", {"degree": 2})], structure="symplectic")
+    with pytest.raises(vp.InputError, match="structure says the form alone"):
+        vp.fit(body, structure=vp.dynamics.Structure("volume", periods=((0, 1.0),)))
+
+
+def test_a_linear_map_keeps_the_form_where_its_matrix_does():
+    turn = np.array([[0.8, -0.6], [0.6, 0.8]])
+    before = np.random.default_rng(0).normal(size=(60, 2))
+    kinds = [search("linear")]
+    assert vp.fit((before, before @ turn), kinds, structure="volume").error < 1e-13
+    with pytest.raises(vp.InputError, match="no map that keeps"):
+        vp.fit((before, before @ turn * 0.99), kinds, structure="volume")

@@ -117,7 +117,7 @@ def test_a_family_is_the_identity_at_step_zero(case, tmp_path):
     dataset = vp.generate("rigid-body", tmp_path / "a.h5", count=40, steps=3, vary=vary)
     data = TrainingData(dataset)
     assert data.family.coefficients == [f"z[{i}]" for i in range(len(vary))]
-    result = vp.fit(dataset, [search("vpgf", degree=3)], progress=False)
+    result = vp.fit(dataset, [search("vpgf", {"degree": 3})], progress=False)
     states = torch.from_numpy(dataset.states("test")[:, :1])
     k = torch.zeros(len(states), len(vary), dtype=torch.float64)
     k[:, 1:] = 2.0  # the moment

@@ -134,5 +134,5 @@ def kinds_asked(
     own = {key: value for key, value in arguments.items() if key != "reversing_symmetries"}
     reversible = None if len(own) == len(arguments) else False
     if is_search:
-        return [search(name, reversible=reversible, training=options, **own)]
+        return [search(name, own, reversible=reversible, training=options)]
     return [Network(own, reversible, architecture=name, training=options)]

@@ -191,7 +191,8 @@ def _most_precise(
         except Exception:  # networks that name their dtype
             return model, _best_distance(torch.float32)
     # a network may round to single precision by itself
-    is_single = bool((own == own.astype(np.float32)).all())
+    with np.errstate(over="ignore"):  # of numbers that single precision has not
+        is_single = bool((own == own.astype(np.float32)).all())
     return model, _best_distance(torch.float32 if is_single else model.scale.dtype)
 
 

@@ -8,14 +8,17 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.data.importing.opening import is_dataset, opened
 from vpintegrator.data.inspection import without_broken_structure
+from vpintegrator.dynamics import Structure
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.iteration import with_gradients
+from vpintegrator.names import FORMS
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import until
@@ -42,7 +45,7 @@ def fit(
     kinds: Sequence[Kind] = KINDS,
     *,
     step: float | None = None,
-    structure: Literal["symplectic", "volume", "none", "lagrangian"] | None = None,
+    structure: Structure | str | None = None,
     equations: bool = False,
     window: int | None = None,
     seconds: float | None = None,
@@ -66,9 +69,13 @@ def fit(
     kinds
         Kinds of maps in the order in which they are tried, see
         :class:`vpintegrator.training.Kind`.
-    step, structure
-        Time between states that are no dataset, and the structure that their map keeps. Without a
-        claim the error decides.
+    step
+        Time between states that are no dataset.
+    structure
+        Form that the map must keep: ``symplectic``, ``volume``, ``lagrangian`` (of positions), or
+        a :class:`vpintegrator.dynamics.Structure` with this form. No map without it is chosen.
+        ``none`` claims that states which are no dataset keep nothing. Without a claim the error
+        decides.
     equations
         Whether the equations of the dataset's system may be used, for splittings, exact terms,
         functions of the equations and states within a step. Otherwise maps are learned from the
@@ -123,16 +130,27 @@ def fit(
             )
         kinds = kinds_of_windows(window)
     one_of("prefer", prefer, ("error", "cost"))
+    form = _form_of(structure)
+    required = None if form in (None, "none") else form
     budget = Budget(seconds, epochs, target)
     seed = whole("seed", seed, 0, LARGEST_SEED)
     is_cheapest = prefer == "cost"
     if is_cheapest and target is None:
         raise InputError("prefer = 'cost' needs the largest error that is allowed: give target")
-    with held_back() as signals, opened(data, step, structure) as dataset:
+    claim = None if required is not None and is_dataset(data) else form
+    with held_back() as signals, opened(data, step, claim) as dataset:
         training_data = TrainingData(without_broken_structure(dataset), equations)
         own = [ClassicalMethods()] if is_cheapest and equations else []
         tried: list[Kind] = [*kinds, *own]
-        fits, stopped_by = _try_kinds(training_data, tried, budget, seed, progress, is_cheapest)
+        train = partial(Trainer, seed=seed, form=required)
+        fits, stopped_by = _try_kinds(training_data, tried, budget, train, progress, is_cheapest)
+        if required is not None:
+            fits = [fit for fit in fits if fit.structured or fit.segment]
+            if all(fit.segment for fit in fits):
+                raise InputError(
+                    f"no map that keeps the form '{required}' was trained; leave out structure, or "
+                    "give more seconds"
+                )
         choice = best(fits)
         if is_cheapest and stopped_by != "interrupt":
             with stopping():
@@ -155,11 +173,24 @@ def fit(
         return replace(choice, tried=tuple(fits), seconds=budget.used, stopped_by=stopped_by)
 
 
+def _form_of(structure: Structure | str | None) -> str | None:
+    """Return the form of a claimed structure."""
+    if not isinstance(structure, Structure):
+        known = (*FORMS, "lagrangian")
+        return None if structure is None else one_of("structure", structure, known)
+    if structure != Structure(form=structure.form):
+        raise InputError(
+            "structure says the form alone; symmetries, angles and pairs stand in a system file, "
+            "which vp.import_dataset takes as system"
+        )
+    return structure.form
+
+
 def _try_kinds(
     data: TrainingData,
     kinds: Sequence[Kind],
     budget: Budget,
-    seed: int,
+    trainer: Callable[..., Trainer],
     progress: bool | Callable[[Fit], object] | None,
     is_cheapest: bool,
 ) -> tuple[list[Fit], str]:
@@ -183,7 +214,7 @@ def _try_kinds(
             update(description=kind.name, training="")
             rest = sum(other.iterative for other in admitted[place:]) if kind.iterative else 1
             part = budget.part(1 / rest, epochs=budget.epochs)
-            train = Trainer(kind, data, part, fits, seed=seed, show=update, report=report)
+            train = trainer(kind, data, part, fits, show=update, report=report)
             with stopping() as stop, part.hold():
                 try:
                     kind.search(data, train, fits)

@@ -12,9 +12,13 @@ from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
+from vpintegrator.nn import canonical_form
+from vpintegrator.nn.feed_forward import AffineMap
 from vpintegrator.runtime.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -131,7 +135,8 @@ class Fit:
     Attributes
     ----------
     model
-        The map that was trained: a model, or another map with nothing to save.
+        The :class:`vpintegrator.Map` that was trained: a model, or with equations a classical
+        method.
     kind, size
         Kind of map and the size of this one, in words.
     error, deviation
@@ -161,7 +166,7 @@ class Fit:
         Why this model was chosen as the cheapest, in a sentence.
     """
 
-    model: Map
+    model: Any
     kind: str
     size: str
     error: float
@@ -253,6 +258,34 @@ def _structure_of(map: Map) -> str:
         return f"{words}: the map shifts windows"
     symmetries = len(structure.reversing_symmetries)
     return f"{words}, reversible ({symmetries} symmetries)" if symmetries else words
+
+
+def keeps(map: Map, form: str, rounding: float = 1e-10) -> bool:
+    """Whether a map keeps a form: ``symplectic``, ``volume`` or ``lagrangian``.
+
+    A linear map of single states keeps it where its matrix does, up to ``rounding``.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.results import keeps
+    >>> keeps(vp.models.SymplecticFeedForward(dim=2), "symplectic")
+    True
+    >>> keeps(vp.models.ResidualNetwork(dim=2), "volume")
+    False
+    """
+    structure = map.structure
+    if form == "lagrangian":
+        return bool(structure.form == form)
+    claimed = structure.is_symplectic if form == "symplectic" else structure.keeps_volume
+    if claimed or not isinstance(map, Model) or not isinstance(map.core, AffineMap):
+        return bool(claimed)
+    matrix = map.derivative(np.zeros((1, 1, map.dim)))[0]  # (dim, dim)
+    if form == "volume":
+        return bool(abs(abs(np.linalg.det(matrix)) - 1) < rounding)
+    if map.dim % 2:
+        return False
+    J = canonical_form(map.dim).numpy()
+    return bool(np.abs(matrix.T @ J @ matrix - J).max() < rounding)
 
 
 def best(

@@ -50,10 +50,6 @@ class StiefelAdam(torch.optim.Optimizer):
     InputError
         If a weight has more rows than columns, or rows that are not orthonormal.
 
-    See Also
-    --------
-    vpintegrator.nn.stiefel : a parametrization, which any optimizer trains
-
     References
     ----------
     Brantner, Generalizing Adam to manifolds for efficiently training transformers,

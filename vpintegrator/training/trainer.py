@@ -14,7 +14,7 @@ from vpintegrator.training.budget import Budget
 from vpintegrator.training.linear import LinearFit
 from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.regression import solve
-from vpintegrator.training.results import Fit, History, Show
+from vpintegrator.training.results import Fit, History, Show, keeps
 from vpintegrator.training.train import optimise
 from vpintegrator.training.training_data import TrainingData
 
@@ -45,6 +45,8 @@ class Trainer:
         List to which the fits are added; that of other kinds comes first.
     seed
         Seed of weights and of the choice of windows.
+    form
+        Form that a map must keep; None where the error decides.
     show
         Called after each iteration of a training.
     report
@@ -72,6 +74,7 @@ class Trainer:
         fits: list[Fit] | None = None,
         *,
         seed: int = 0,
+        form: str | None = None,
         show: Show | None = None,
         report: Callable[[Fit], object] | None = None,
     ) -> None:
@@ -80,6 +83,7 @@ class Trainer:
         self.budget = budget
         self.fits: list[Fit] = [] if fits is None else fits
         self.seed = seed
+        self.form = form
         self.show = show
         self.report = report
 
@@ -222,7 +226,11 @@ class Trainer:
         KeyboardInterrupt
             At Ctrl-C, and where the time of the kind is up.
         """
-        keeps = map.structure.keeps_volume or (isinstance(map, Model) and map.measure_preserving)
+        claimed = map.structure.keeps_volume
+        claimed = claimed or (isinstance(map, Model) and map.measure_preserving)
+        structured = self.kind.structured or claimed
+        if self.form is not None:
+            structured = keeps(map, self.form)
         fit = Fit(
             model=map,
             kind=self.kind.name,
@@ -232,7 +240,7 @@ class Trainer:
             judged_by=judged_by,
             seconds=history.used,
             explicit=self.kind.explicit,
-            structured=self.kind.structured or keeps,
+            structured=structured,
             history=history,
             stopped_by=history.stopped_by,
             provenance=self.data.provenance_of(map),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from vpintegrator.arguments import of_kind
@@ -43,11 +44,11 @@ def kinds_of_windows(window: int) -> tuple[Kind, ...]:
 
 def search(
     name: str,
+    arguments: Mapping[str, Any] | None = None,
     *,
     reversible: bool | None = None,
     chart: bool | None = None,
     training: TrainingOptions | None = None,
-    **arguments: Any,
 ) -> ModelKind:
     """Return the kind of map that searches the sizes of an architecture.
 
@@ -58,12 +59,12 @@ def search(
     ----------
     name
         Name of the architecture.
+    arguments
+        Arguments of the architecture that stay as they are, by name.
     reversible, chart
         Arguments of :func:`vpintegrator.models.build`.
     training
         How models that are trained by iterations are trained.
-    arguments
-        Arguments of the architecture that stay as they are.
 
     Raises
     ------
@@ -79,6 +80,7 @@ def search(
     ['degree 2, 3 coefficients', 'degree 4, 8 coefficients']
     """
     of_kind("name", name, str, "the name of an architecture")
+    arguments = dict(arguments or {})
     declared = arguments_of(ARCHITECTURES.find(name))
     if unknown := [key for key in arguments if key not in declared]:
         raise InputError(f"{name} has no argument {unknown[0]}; see vp-show {name}")
