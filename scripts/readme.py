@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,11 @@ def block(text: str, language: str) -> str:
     return found[1]
 
 
+def brief(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a training that takes ten seconds, whatever it is called with."""
+    return lambda *arguments, **options: function(*arguments, **options | {"seconds": 10.0})
+
+
 def run_commands(lines: str) -> None:
     """Run the commands as a shell would, each with its options for small data."""
     for line in lines.splitlines():
@@ -41,11 +47,12 @@ def run_commands(lines: str) -> None:
 
 
 def run_python(code: str) -> None:
-    """Run a program of the README as it stands; two functions have small defaults."""
+    """Run a program of the README as it stands; three functions have small budgets."""
     print("$ python", flush=True)
     small: Any = vp
     small.generate = partial(vp.generate, count=120)
-    small.fit = partial(vp.fit, seconds=10.0)
+    small.train = brief(vp.train)
+    small.fit = brief(vp.fit)
     exec(compile(code, "README.md", "exec"), {})
 
 
