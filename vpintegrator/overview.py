@@ -605,5 +605,6 @@ def fit_facts(fit: Fit) -> dict[str, Any]:
         **(model_facts(fit.model) if isinstance(fit.model, Model) else {"model": fit.model.name}),
         **{name: getattr(fit, name) for name in numbers},
         "tried": [{name: getattr(each, name) for name in tried} for each in fit.tried],
+        "windows": dict(fit.windows),
         "history": fit.history.summary(),
     }

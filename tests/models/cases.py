@@ -126,6 +126,11 @@ DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
 DEFAULTS["lagrangian"] = ("lagrangian", {"degree": 2})  # a function of twice the components
 CASES = DEFAULTS | VOLUME | SIZED | SYMPLECTIC | FAMILIES | TRANSFORMERS
 CASES["discrete Lagrangian"] = ("lagrangian", {"dim": 2, "periodic": [(1, 6.0)]})
+CASES["polynomials of windows"] = ("polynomial", {"dim": 3, "window": 3, "degree": 2})
+CASES["polynomials of windows of angles"] = (
+    "polynomial",
+    {"dim": 2, "window": 2, "periodic": [(1, 6.0)]},
+)
 CASES["explicit time"] = ("spff", POLYNOMIAL | {"dim": 5, "explicit_time": True})
 
 

@@ -49,7 +49,7 @@ DESCRIPTIONS = {
     "vpgf": "volume-preserving map of generating functions: one step, by one linear solve",
     "lagrangian": "discrete Lagrangian: two steps of positions alone, by one linear solve",
     "linear": "linear map: one step, by least squares",
-    "polynomial": "polynomial map: one step by ridge regression, no structure",
+    "polynomial": "polynomial map of states or windows: ridge regression, no structure",
     "split": "learned splitting: exact flows of the parts of known equations, few coefficients",
     "spt": "symplectic transformer: symplectic attention over a window, then gradient couplings",
     "transformer": "standard transformer: multihead attention and residual layers, no structure",

@@ -1,4 +1,4 @@
-"""Maps of one step without structure: linear, polynomial, and the residual network."""
+"""Maps without structure: linear, polynomial, and the residual network."""
 
 from __future__ import annotations
 
@@ -44,17 +44,21 @@ class LinearMap(Model):
 
 
 class PolynomialMap(Model):
-    r"""A one-step map :math:`z \mapsto z + g(z)` by a polynomial g; no structure is preserved.
+    r"""A map :math:`z \mapsto z + g(z)` by a polynomial g; no structure is preserved.
 
     The coefficients follow from pairs of states by ridge regression: ``optimizer = "linear"``.
-    States away from the training states leave fast: polynomials grow there.
+    States away from the training states leave fast: polynomials grow there. With a window g reads
+    several states, and the new state is the newest one and g: for observations, one of which does
+    not determine the next.
 
     Parameters
     ----------
     dim
         Components of a state.
+    window
+        Time steps read; one step is predicted.
     degree
-        Degree of the polynomials, in all components together.
+        Degree of the polynomials, in all components of all states together.
     periodic
         Components that are angles, by number, with their periods.
     dtype
@@ -70,6 +74,9 @@ class PolynomialMap(Model):
     >>> model = vp.models.PolynomialMap(dim=4, degree=3)
     >>> sum(p.numel() for p in model.parameters())  # 35 for each component
     140
+    >>> windows = vp.models.PolynomialMap(dim=2, degree=3, window=2)
+    >>> windows.window, windows.prediction_window, sum(p.numel() for p in windows.parameters())
+    (2, 1, 70)
     """
 
     name = "polynomial"
@@ -80,13 +87,14 @@ class PolynomialMap(Model):
         self,
         dim: int,
         *,
+        window: int = 1,
         degree: int = 3,
         periodic: Periods = (),
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(dim, periodic=periodic)
-        core = PolynomialLayer(dim, degree, periodic=[*components.periods])
-        super().__init__(core, components, dtype=dtype)
+        core = PolynomialLayer(dim, degree, window=window, periodic=[*components.periods])
+        super().__init__(core, components, window, 1, dtype=dtype)
 
 
 class ResidualNetwork(Model):

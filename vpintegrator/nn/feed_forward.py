@@ -296,13 +296,17 @@ class EncoderBlock(Layer):
 
 
 class PolynomialLayer(Layer):
-    r"""Polynomial map of states, the identity at first.
+    r"""Polynomial map of states, the identity at first, or of windows.
 
-    .. math:: z \mapsto z + \sum_e c_e\, \prod_i T_{e_i}\!\left(\frac{z_i - b_i}{w_i}\right),
+    .. math:: z \mapsto z + \sum_e c_e\, \prod_i T_{e_i}\!\left(\frac{x_i - b_i}{w_i}\right),
         \qquad |e| \le \text{degree}
 
-    products of Chebyshev polynomials up to a total degree on the box :math:`b_i \pm w_i` of states,
-    or of sines and cosines of components that are angles. No structure is kept.
+    products of Chebyshev polynomials up to a total degree on the box :math:`b_i \pm w_i`, or of
+    sines and cosines of components that are angles. Variables x of a state are its components.
+    Those of a window :math:`(z_1, \dots, z_T)` are the newest state :math:`z = z_T` and the
+    differences :math:`z_T - z_{T-1}, \dots, z_2 - z_1`, each with a box of its own, as products of
+    states that are close together are nearly dependent. The window is shifted, and its newest row
+    is new. No structure is kept.
 
     Parameters
     ----------
@@ -310,10 +314,13 @@ class PolynomialLayer(Layer):
         Components of a state.
     degree : int
         Largest total degree of a term; of an angle the order of the harmonic counts.
+    window : int
+        States that are read. With one, states (..., dim) are mapped; with more, windows
+        (..., window, dim).
     periodic : sequence of int
-        Components that are angles, in radians.
+        Components that are angles, in radians. Their differences go by the shortest way.
     margin : float
-        Size of the box relative to the range of the states.
+        Size of the box relative to the range of the variables.
     device, dtype
         As in layers of torch.nn.
 
@@ -322,7 +329,7 @@ class PolynomialLayer(Layer):
     coefficients : Parameter, (term, dim)
         c.
     decays : tuple of float
-        Decay of the coefficients with the degree in each component, as ridge regression chose it.
+        Decay of the coefficients with the degree in each variable, as ridge regression chose it.
 
     Raises
     ------
@@ -334,9 +341,11 @@ class PolynomialLayer(Layer):
     >>> layer = vp.nn.PolynomialLayer(dim=2, degree=3)
     >>> layer.coefficients.shape
     torch.Size([10, 2])
+    >>> vp.nn.PolynomialLayer(dim=2, degree=3, window=2).coefficients.shape
+    torch.Size([35, 2])
     """
 
-    shown = ("dim", "degree")
+    shown = ("dim", "degree", "window")
     chosen: torch.Tensor
     box_shift: torch.Tensor
     box_scale: torch.Tensor
@@ -347,6 +356,7 @@ class PolynomialLayer(Layer):
         dim: int,
         degree: int = 3,
         *,
+        window: int = 1,
         periodic: Sequence[int] = (),
         margin: float = 1.05,
         device: Device = None,
@@ -354,31 +364,58 @@ class PolynomialLayer(Layer):
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim, self.degree, self.margin = whole("dim", dim), checked_degree(degree), margin
-        self.kinds = families(dim, periodic)
-        self.constant("chosen", torch.tensor(terms(degree, self.kinds)))  # (term, dim)
-        self.register_buffer("box_shift", torch.zeros(dim, **self.factory_kwargs))
-        self.register_buffer("box_scale", torch.ones(dim, **self.factory_kwargs))
+        self.window = whole("window", window)
+        self.size = self.dim * self.window  # number of variables
+        self.kinds = families(self.size, periodic)
+        self.angles = [k for k in range(self.dim) if self.kinds[k].is_angle]
+        self.constant("chosen", torch.tensor(terms(degree, self.kinds)))  # (term, size)
+        self.register_buffer("box_shift", torch.zeros(self.size, **self.factory_kwargs))
+        self.register_buffer("box_scale", torch.ones(self.size, **self.factory_kwargs))
         self.decays: tuple[float, ...] = ()
         self.coefficients = nn.Parameter(torch.zeros(len(self.chosen), dim, **self.factory_kwargs))
 
     @property
     def orders(self) -> torch.Tensor:
-        """Degree of each term in each component, (term, dim)."""
+        """Degree of each term in each variable, (term, size)."""
         columns = [torch.tensor(kind.orders(self.degree)) for kind in self.kinds]
         chosen = self.chosen.cpu()
         return torch.stack([own[chosen[:, k]] for k, own in enumerate(columns)], 1)
 
-    @torch.no_grad()
     def adapt(self, z: torch.Tensor) -> None:
-        """Take the box of states z (state, dim)."""
-        low, high = z.double().amin(0), z.double().amax(0)  # (dim,) each
+        """Take the box of states z (state, dim); differences are at most their range."""
+        if self.window == 1:
+            self.adapt_to(z)
+            return
+        low, high = z.amin(0, keepdim=True), z.amax(0, keepdim=True)  # (1, dim) each
+        rows = [low, high] * self.window
+        ends = (rows[: self.window], rows[1 : self.window + 1])
+        self.adapt_to(torch.stack([torch.cat(each) for each in ends]))
+
+    @torch.no_grad()
+    def adapt_to(self, z: torch.Tensor) -> None:
+        """Take the box of states (state, dim), or of windows (pair, window, dim)."""
+        x = self.variables(z.double())
+        low, high = x.amin(0), x.amax(0)  # (size,) each
         fixed = (high == low) | torch.tensor([kind.is_angle for kind in self.kinds])
         self.box_shift.copy_(torch.where(fixed, 0.0, (low + high) / 2))
         self.box_scale.copy_(torch.where(fixed, 1.0, self.margin * (high - low) / 2 / RADIUS))
 
+    def variables(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the newest state and the differences (..., size) of states or windows."""
+        if self.window == 1:
+            return z
+        change = z[..., 1:, :] - z[..., :-1, :]  # (..., window - 1, dim)
+        if self.angles:
+            each = list(change.unbind(-1))
+            for k in self.angles:
+                each[k] = torch.atan2(torch.sin(each[k]), torch.cos(each[k]))
+            change = torch.stack(each, -1)
+        rows = [change[..., row, :] for row in reversed(range(self.window - 1))]
+        return torch.cat([z[..., -1, :], *rows], -1)
+
     def values(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the values of the terms (..., term) at states z (..., dim)."""
-        u = (z - self.box_shift) / self.box_scale  # (..., dim)
+        """Return the values of the terms (..., term) at states (..., dim) or windows."""
+        u = (self.variables(z) - self.box_shift) / self.box_scale  # (..., size)
         products = torch.ones_like(u[..., :1])
         for k, kind in enumerate(self.kinds):
             functions = torch.stack(kind.jet(u[..., k], self.degree)[0], -1)  # (..., function)
@@ -386,4 +423,8 @@ class PolynomialLayer(Layer):
         return products
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return z + self.values(z) @ self.coefficients  # (..., dim)
+        change = self.values(z) @ self.coefficients  # (..., dim)
+        if self.window == 1:
+            return z + change
+        new = z[..., -1:, :] + change.unsqueeze(-2)
+        return torch.cat([z[..., 1:, :], new], -2)  # (..., window, dim)

@@ -17,6 +17,7 @@ from vpintegrator.data.inspection import without_broken_structure
 from vpintegrator.dynamics import Structure
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
+from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
 from vpintegrator.models.iteration import with_gradients
 from vpintegrator.names import FORMS
 from vpintegrator.nn.layer import LARGEST_SEED
@@ -27,15 +28,22 @@ from vpintegrator.training.budget import Budget
 from vpintegrator.training.kinds import KINDS, kinds_of_windows
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.kind import Kind
+from vpintegrator.training.lagrangian import check_condition
 from vpintegrator.training.one_step import one_step
 from vpintegrator.training.results import Fit, best, training_bar
 from vpintegrator.training.train import judge
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
+from vpintegrator.training.windows import WindowSearch
 
 NOTHING_LEARNED = (
     "no model has learned anything: no validation error was finite; try another model, dataset or "
     "learning rate"
+)
+
+UNDETERMINED = (
+    "the observations are noisy, too few, or of too few components; a longer window is tried by "
+    "window, with --window"
 )
 
 
@@ -82,7 +90,8 @@ def fit(
         states, see :meth:`vpintegrator.System.without_equations`.
     window
         States that the map reads. With more than one, kinds of maps of windows take the place of
-        the default ones.
+        the default ones. By default windows are tried where one state does not determine the next,
+        see :class:`vpintegrator.training.windows.WindowSearch`.
     seconds
         Time of the whole fit; 150 without ``epochs``, infinite for no limit. Choices count
         iterations, so that seconds only end it.
@@ -111,6 +120,11 @@ def fit(
     KeyboardInterrupt
         If it comes before any model was trained. Later it ends the fit, with the best model so far.
 
+    Warns
+    -----
+    UserWarning
+        If the states were observed, and neither one nor a window of several determines the next.
+
     Examples
     --------
     >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
@@ -119,6 +133,13 @@ def fit(
     ('generating functions', True, 'learned from 620 pairs of states')
     >>> vp.fit(dataset, equations=True).kind
     'splittings'
+
+    Angles alone, of which two determine the next:
+
+    >>> angles = dataset.states("train")[..., :1]
+    >>> result = vp.fit(angles, step=dataset.step)
+    >>> result.kind, result.model.window, result.windows[1] > 0.01 > 1e-6 > result.windows[2]
+    ('discrete Lagrangians', 2, True)
     """
     are_kinds = isinstance(kinds, Sequence) and all(isinstance(kind, Kind) for kind in kinds)
     if not are_kinds or not kinds:
@@ -129,6 +150,7 @@ def fit(
                 "window is an argument of the default kinds; give it to your own kinds"
             )
         kinds = kinds_of_windows(window)
+    finds = WindowSearch() if kinds is KINDS and window is None else None
     one_of("prefer", prefer, ("error", "cost"))
     form = _form_of(structure)
     required = None if form in (None, "none") else form
@@ -142,8 +164,12 @@ def fit(
         training_data = TrainingData(without_broken_structure(dataset), equations)
         own = [ClassicalMethods()] if is_cheapest and equations else []
         tried: list[Kind] = [*kinds, *own]
+        if not training_data.may_be_incomplete or required is not None:
+            finds = None
         train = partial(Trainer, seed=seed, form=required)
-        fits, stopped_by = _try_kinds(training_data, tried, budget, train, progress, is_cheapest)
+        trials = _Trials(training_data, budget, train, is_cheapest)
+        stopped_by = trials.run(tried, progress, finds)
+        fits = trials.fits
         if required is not None:
             fits = [fit for fit in fits if fit.structured or fit.segment]
             if all(fit.segment for fit in fits):
@@ -151,15 +177,20 @@ def fit(
                     f"no map that keeps the form '{required}' was trained; leave out structure, or "
                     "give more seconds"
                 )
-        choice = best(fits)
+        candidates = [fit for fit in fits if fit not in trials.left_out] or fits
+        choice = best(candidates)
         if is_cheapest and stopped_by != "interrupt":
             with stopping():
-                choice = _cheapest(fits, training_data, budget)
+                choice = _cheapest(candidates, training_data, budget)
         history = choice.history
         history.best_validation_error = choice.error
         judge(choice.model, training_data, history)
         if history.warning:
             warnings.warn(history.warning, stacklevel=3)
+        if isinstance(choice.model, DiscreteLagrangianMap):
+            check_condition(choice.model, training_data.held_out(choice.model))
+        if finds is not None and finds.is_undetermined:
+            warnings.warn(f"{finds.words}; {UNDETERMINED}", stacklevel=3)
         if isinstance(choice.model, Model):
             choice.model.metadata["search"] = json.dumps([fit.line for fit in fits])
             if not is_dataset(data):  # its file is deleted
@@ -170,7 +201,10 @@ def fit(
         if signals:  # also one that came after the last training: the best model is kept
             signals.forget()
             stopped_by = "interrupt"
-        return replace(choice, tried=tuple(fits), seconds=budget.used, stopped_by=stopped_by)
+        result = replace(choice, tried=tuple(fits), seconds=budget.used, stopped_by=stopped_by)
+        if finds is None:
+            return result
+        return replace(result, windows=dict(finds.errors), window_words=finds.words)
 
 
 def _form_of(structure: Structure | str | None) -> str | None:
@@ -186,54 +220,108 @@ def _form_of(structure: Structure | str | None) -> str | None:
     return structure.form
 
 
-def _try_kinds(
-    data: TrainingData,
-    kinds: Sequence[Kind],
-    budget: Budget,
-    trainer: Callable[..., Trainer],
-    progress: bool | Callable[[Fit], object] | None,
-    is_cheapest: bool,
-) -> tuple[list[Fit], str]:
-    """Train maps of each kind; return all of them, and what ended the work early, if so."""
-    fits: list[Fit] = []
-    reasons = [(kind, kind.admits(data)) for kind in kinds]
-    admitted = [kind for kind, reason in reasons if reason is None]
-    prefix = "{}: {}" if len(reasons) > 1 else "{1}"
-    refusals = [prefix.format(kind.name, why) for kind, why in reasons if why is not None]
-    stopped_by = ""
-    with training_bar(progress, budget.seconds) as update, budget.hold():
+class _Trials:
+    """Fits of kinds of maps in turn, and what ended the work early, if so."""
 
-        def report(fit: Fit) -> None:
-            update(error=f"{min(each.error for each in fits if not each.segment):.1e}")
-            if callable(progress):
-                progress(fit)
+    def __init__(
+        self,
+        data: TrainingData,
+        budget: Budget,
+        trainer: Callable[..., Trainer],
+        is_cheapest: bool,
+    ) -> None:
+        self.data = data
+        self.budget = budget
+        self.trainer = trainer
+        self.is_cheapest = is_cheapest
+        self.fits: list[Fit] = []
+        self.left_out: list[Fit] = []  # fits of windows that gain nothing
+        self.refusals: list[str] = []
+        self.stopped_by = ""
+        self.update: Callable[..., None] = lambda *values, **words: None
+        self.progress: bool | Callable[[Fit], object] | None = None
 
+    def run(
+        self,
+        kinds: Sequence[Kind],
+        progress: bool | Callable[[Fit], object] | None,
+        finds: WindowSearch | None,
+    ) -> str:
+        """Train maps of each kind, and of windows if they are searched for; return the early end.
+
+        With a search solved kinds come first, for one window after the other; then those that are
+        trained by iterations, for the window that was found.
+        """
+        self.progress = progress
+        with training_bar(progress, self.budget.seconds) as update, self.budget.hold():
+            self.update = update
+            if finds is None:
+                self._try(kinds)
+            else:
+                self._search(kinds, finds)
+        fits = self.fits
+        if not any(not fit.segment for fit in fits):
+            if self.stopped_by == "interrupt":
+                raise KeyboardInterrupt
+            if self.budget.left <= 0:
+                raise InputError(
+                    f"no model was trained in {self.budget.seconds:g} seconds; give more seconds"
+                )
+        if not any(math.isfinite(fit.error) for fit in fits):
+            raise InputError("; ".join(self.refusals) or NOTHING_LEARNED)
+        return self.stopped_by if self.stopped_by in ("interrupt", "seconds") else ""
+
+    def _search(self, kinds: Sequence[Kind], finds: WindowSearch) -> None:
+        """Try windows of 1, 2, 3, ... states as long as the error falls."""
+        solved = [kind for kind in kinds if not kind.iterative]
+        goes_on = self._try(solved)
+        finds.note(self.fits)
+        window = 2
+        while goes_on and finds.goes_on and self.data.has_windows(window):
+            others = [each for each in kinds_of_windows(window) if not each.iterative]
+            goes_on = self._try([each for each in others if each not in solved])
+            finds.note(self.fits)
+            if window not in finds.errors:  # too many terms, or too few windows
+                break
+            window += 1
+        found = finds.window
+        self.left_out = [fit for fit in self.fits if fit.model.window > found]
+        iterative = kinds if found == 1 else kinds_of_windows(found)
+        if goes_on and (found == 1 or finds.errors[found] > finds.good):
+            self._try([kind for kind in iterative if kind.iterative])
+            finds.note([fit for fit in self.fits if fit.model.window == found])
+
+    def _try(self, kinds: Sequence[Kind]) -> bool:
+        """Train maps of each kind; return whether the work goes on."""
+        data, budget, fits = self.data, self.budget, self.fits
+        reasons = [(kind, kind.admits(data)) for kind in kinds]
+        admitted = [kind for kind, reason in reasons if reason is None]
+        prefix = "{}: {}" if len(reasons) > 1 else "{1}"
+        self.refusals += [prefix.format(kind.name, why) for kind, why in reasons if why is not None]
         for place, kind in enumerate(admitted):
-            if len(kinds) > 1 and not kind.is_needed(data, [] if is_cheapest else fits):
+            is_only = len(kinds) == 1 and not fits
+            if not is_only and not kind.is_needed(data, [] if self.is_cheapest else fits):
                 continue
-            update(description=kind.name, training="")
+            self.update(description=kind.name, training="")
             rest = sum(other.iterative for other in admitted[place:]) if kind.iterative else 1
             part = budget.part(1 / rest, epochs=budget.epochs)
-            train = trainer(kind, data, part, fits, show=update, report=report)
+            train = self.trainer(kind, data, part, fits, show=self.update, report=self._report)
             with stopping() as stop, part.hold():
                 try:
                     kind.search(data, train, fits)
                 except InputError as error:
-                    refusals.append(prefix.format(kind.name, error))
-            stopped_by = stop.by
+                    self.refusals.append(prefix.format(kind.name, error))
+            self.stopped_by = stop.by
             met = bool(fits) and fits[-1].error <= budget.target
-            if stopped_by == "interrupt" or (met and not is_cheapest) or budget.left <= 0:
-                break
-    if not any(not fit.segment for fit in fits):
-        if stopped_by == "interrupt":
-            raise KeyboardInterrupt
-        if budget.left <= 0:
-            raise InputError(
-                f"no model was trained in {budget.seconds:g} seconds; give more seconds"
-            )
-    if not any(math.isfinite(fit.error) for fit in fits):
-        raise InputError("; ".join(refusals) or NOTHING_LEARNED)
-    return fits, stopped_by if stopped_by in ("interrupt", "seconds") else ""
+            if stop.by == "interrupt" or (met and not self.is_cheapest) or budget.left <= 0:
+                return False
+        return True
+
+    def _report(self, fit: Fit) -> None:
+        error = min(each.error for each in self.fits if not each.segment)
+        self.update(error=f"{error:.1e}")
+        if callable(self.progress):
+            self.progress(fit)
 
 
 def _cheapest(fits: Sequence[Fit], data: TrainingData, budget: Budget) -> Fit:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,6 +43,8 @@ from vpintegrator.training.linear import (
 from vpintegrator.training.residuals import ParameterVector, reciprocal_spread
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
+STEPS = 50  # of orbits by which the penalty of maps of windows is chosen, if they are as long
+ORBITS = 100
 PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
 
 
@@ -53,6 +56,7 @@ def solve(
     *,
     far: bool = False,
     start: Model | None = None,
+    looser: float = 10.0,
 ) -> LinearFit:
     """Solve for the coefficients of a map that are linear least squares.
 
@@ -71,8 +75,8 @@ def solve(
         each coefficient.
     far
         Of a generating function: argument of ``fit_pairs``.
-    start
-        Of a polynomial: argument of ``fit_polynomial``.
+    start, looser
+        Of a polynomial: arguments of ``fit_polynomial``.
     """
     number = number or enough_pairs(model)
     if isinstance(model, DiscreteLagrangianMap):
@@ -81,22 +85,30 @@ def solve(
     if not isinstance(model.core, AffineMap | PolynomialLayer):
         return fit_pairs(model, layer_pairs(model, data, number, seed), folds=folds, far=far)
     if data.is_few:
-        before, after, *_ = data.known_pairs
-        folds = None if data.known_pairs.are_single else folds
+        known = data.known_windows(model.window)
+        before, after, *_ = known
+        folds = None if known.are_single else known.folds
     else:
         pairs = data.pairs(model).sample(number, torch.Generator().manual_seed(seed))
-        before, after = pairs.inputs[:, -1], pairs.targets[:, -1]
+        before, after = pairs.inputs, pairs.targets[:, -1]
+        before = before[:, -1] if model.window == 1 else before
     if isinstance(model.core, AffineMap):
         return fit_linear_map(model, before, after, folds)
-    return fit_polynomial(model, before, after, folds, start)
+    orbits: Pair | None = None
+    if model.window > 1:
+        longest = data.dataset.shapes["train"][1] - model.window
+        horizon = data.pairs(model, horizon=min(STEPS, longest))
+        orbits = horizon.sample(ORBITS, torch.Generator().manual_seed(seed))
+    return fit_polynomial(model, before, after, folds, start, orbits=orbits, looser=looser)
 
 
 def _pairs_of(
     model: Model, inputs: torch.Tensor, targets: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return normalised pairs of states (pair, dim), or InputError."""
+    """Return normalised states or windows, and the states (pair, dim) after them; or InputError."""
     before = model.coordinates(inputs.double().cpu()).detach()
-    after = model.coordinates(targets.double().cpu(), near=before).detach()
+    newest = before if before.ndim == 2 else before[:, -1]  # (pair, dim)
+    after = model.coordinates(targets.double().cpu(), near=newest).detach()
     if len(before) < 2 or not bool(before.isfinite().all() and after.isfinite().all()):
         raise InputError(f"{model.name} needs two or more pairs of finite states; give others")
     return before, after
@@ -162,23 +174,34 @@ def fit_polynomial(
     start: Model | None = None,
     searched: float = 5e7,
     most: int = 1 << 24,
+    orbits: Pair | None = None,
+    looser: float = 10.0,
 ) -> LinearFit:
     r"""Set the coefficients of a polynomial map by ridge regression.
 
-    .. math:: \min_c \sum_n \Big\| z_n' - z_n - \sum_e c_e \varphi_e(z_n) \Big\|^2
+    .. math:: \min_c \sum_n \Big\| z_n' - z_n - \sum_e c_e \varphi_e(x_n) \Big\|^2
         + \lambda \sum_e \prod_k r_k^{2 e_k} \|c_e\|^2
+
+    Variables x are the components of a state z, or those of a window of states that ends with z.
 
     The penalty :math:`\lambda` and the decays r are those of the least error of pairs that are left
     out. Coefficients of analytic functions decay geometrically with the degree, at a rate of their
     own in each component: a field that does not depend on a component is found by its infinite
     decay, and an orbit that drifts along it is followed.
 
+    True windows fill a surface in the space of windows. Across it the pairs say nothing, and the
+    penalty decides where windows beside it go. So windows have no decays, as these favour low
+    degrees, with which orbits leave the surface. Where orbits are given the penalty is that of the
+    least error after many steps.
+
     Parameters
     ----------
     model
-        A polynomial map, normalised and adapted to its states.
-    inputs, targets : (pair, dim)
-        States before and after the step.
+        A polynomial map, normalised and, of states, adapted to them; of windows it is adapted here.
+    inputs : (pair, dim) or (pair, window, dim)
+        States or windows before the step.
+    targets : (pair, dim)
+        States after the step.
     folds : (pair,), optional
         Number of the fold of each pair; the pairs of a fold are left out together, those of number
         -1 never. Of more than five, each fifth one is of the same. By default each pair is left out
@@ -190,6 +213,11 @@ def fit_polynomial(
         Product of the sizes of a singular value decomposition, up to which decays are searched for.
     most
         Values of the terms at all pairs, by default 128 MB; further pairs are left out.
+    orbits
+        Windows, and the states of several steps after them.
+    looser
+        Error of pairs that are left out, relative to the least one, up to which a penalty may be
+        chosen by orbits.
 
     Raises
     ------
@@ -200,23 +228,32 @@ def fit_polynomial(
     assert isinstance(layer, PolynomialLayer)
     some = slice(max(most // len(layer.orders), 2))
     before, after = _pairs_of(model, inputs[some], targets[some])
+    newest = before if layer.window == 1 else before[:, -1]  # (pair, dim)
     with torch.no_grad():
+        if layer.window > 1:
+            layer.adapt_to(before)
         values = layer.values(before).numpy()
     if folds is not None:
         folds = np.where(folds < 0, -1, folds % FOLDS)
-    change, weight = (after - before).numpy(), reciprocal_spread(after).numpy()
+    change, weight = (after - newest).numpy(), reciprocal_spread(after).numpy()
     ridge = _Ridge(values, change, layer.orders.numpy(), weight, folds)
-    begins = [np.full(layer.dim, 8.0)]
+    begins = [np.full(layer.size, 8.0)]
     if start is not None:
         assert isinstance(start.core, PolynomialLayer)
         begins.append(np.array(start.core.decays))
-    rates = begins[-1]
+    rates = begins[-1] if layer.window == 1 else np.ones(layer.size)
     with one_blas_thread():
-        if len(values) * values.shape[1] * min(values.shape) <= searched:
+        is_small = len(values) * values.shape[1] * min(values.shape) <= searched
+        if layer.window == 1 and is_small:
             rates = min((descend(ridge.least_error, r) for r in begins), key=ridge.least_error)
         squares = ridge.squares(rates)  # (penalty, pair that is left out)
-        best = int(squares.mean(1).argmin())
-        coefficients = ridge.coefficients(rates)[best]
+        means = squares.mean(1)
+        best = int(means.argmin())
+        solutions = ridge.coefficients(rates)  # (penalty, term, dim)
+        if orbits is not None:
+            near = np.flatnonzero(means <= looser**2 * means[best])
+            best = int(near[_most_stable(model, torch.from_numpy(solutions[near]), orbits)])
+        coefficients = solutions[best]
     with torch.no_grad():
         layer.coefficients.copy_(torch.from_numpy(coefficients))
     layer.decays = tuple(rates.tolist())
@@ -224,6 +261,32 @@ def fit_polynomial(
     sizes = coefficients.size, coefficients.size, len(before)
     error, penalty = math.sqrt(squares[best].mean()), float(PENALTIES[best])
     return LinearFit(*sizes, error, math.sqrt(typical), deviation, penalty)
+
+
+@torch.no_grad()
+def _most_stable(model: Model, solutions: torch.Tensor, orbits: Pair) -> int:
+    """Return the number of the coefficients (solution, term, dim) that follow orbits best.
+
+    Errors of an orbit count up to its spread, so that few lost orbits do not decide alone. Among
+    errors that differ by a tenth the largest penalty is taken.
+    """
+    layer = model.core
+    assert isinstance(layer, PolynomialLayer)
+    z = model.coordinates(orbits.inputs.double().cpu())
+    windows = z.expand(len(solutions), *z.shape)  # (solution, orbit, window, dim)
+    true = model.coordinates(orbits.targets.double().cpu(), near=z[:, -1:])  # (orbit, time, dim)
+    steps = true.shape[1] - layer.window + 1
+    weight = reciprocal_spread(true.flatten(0, 1))
+    squares = torch.zeros(windows.shape[:2], dtype=torch.float64)
+    for time in range(layer.window - 1, layer.window - 1 + steps):
+        check_time()
+        newest = windows[..., -1, :] + layer.values(windows) @ solutions  # (solution, orbit, dim)
+        wrong = ((newest - true[:, time]) * weight).square().mean(-1)
+        squares = torch.maximum(squares, wrong.nan_to_num(1.0, 1.0).clamp(max=1.0))
+        newest = newest.nan_to_num(0.0, 0.0, 0.0).clamp(-1e3, 1e3)  # lost: its error stays
+        windows = torch.cat([windows[..., 1:, :], newest.unsqueeze(-2)], -2)
+    errors = squares.mean(1)
+    return int(torch.nonzero(errors <= 1.2 * errors.min()).max())
 
 
 def descend(
@@ -264,12 +327,14 @@ class _Ridge:
         Values of the terms.
     right : (pair, dim)
         Changes of the states.
-    orders : (term, dim)
+    orders : (term, variable)
         Degrees of the terms.
     weight : (dim,)
         Reciprocal size of errors of each component.
     folds
         Argument of ``fit_polynomial``.
+    decompositions
+        Singular value decomposition of all pairs at the rates that were asked for last.
     """
 
     values: np.ndarray
@@ -277,6 +342,7 @@ class _Ridge:
     orders: np.ndarray
     weight: np.ndarray
     folds: np.ndarray | None
+    decompositions: dict[bytes, Any] = field(default_factory=dict)
 
     @property
     def penalties(self) -> np.ndarray:
@@ -289,10 +355,10 @@ class _Ridge:
 
     def squares(self, rates: np.ndarray) -> np.ndarray:
         """Return mean squares of the errors (penalty, pair) of pairs that are left out."""
-        weighted = self.values / self.decay(rates)
         if self.folds is None:
-            errors = self._one_by_one(weighted)
+            errors = self._one_by_one(rates)
         else:
+            weighted = self.values / self.decay(rates)
             own = [self.folds == number for number in sorted({*self.folds.tolist()} - {-1})]
             parts = [self.right[o] - self._fit(weighted, ~o, weighted[o]) for o in own]
             errors = np.concatenate(parts, 1)
@@ -300,24 +366,38 @@ class _Ridge:
 
     def coefficients(self, rates: np.ndarray) -> np.ndarray:
         """Return the coefficients (penalty, term, dim) from all pairs."""
-        decay = self.decay(rates)
-        return self._fit(self.values / decay, slice(None), np.eye(decay.shape[1])) / decay.T
+        U, sizes, V = self._decomposition(rates)
+        return self._filtered(U, sizes, V, self.right, np.eye(V.shape[1])) / self.decay(rates).T
 
     def decay(self, rates: np.ndarray) -> np.ndarray:
         """Return the weights of the coefficients (1, term) in the penalty."""
         return np.prod(rates**self.orders, 1)[None]
 
-    def _fit(self, weighted: np.ndarray, pairs: np.ndarray | slice, rows: np.ndarray) -> np.ndarray:
+    def _fit(self, weighted: np.ndarray, pairs: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return what the fit to some pairs gives (penalty, row, dim) at rows (row, term)."""
         check_time()
         U, sizes, V = np.linalg.svd(weighted[pairs], full_matrices=False)
-        filters = sizes / (sizes**2 + self.penalties)  # (penalty, rank)
-        return (rows @ V.T) @ (filters[:, :, None] * (U.T @ self.right[pairs]))
+        return self._filtered(U, sizes, V, self.right[pairs], rows)
 
-    def _one_by_one(self, weighted: np.ndarray) -> np.ndarray:
-        """Return errors (penalty, pair, dim) where each pair is left out, by its leverage."""
+    def _filtered(
+        self, U: np.ndarray, sizes: np.ndarray, V: np.ndarray, right: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        filters = sizes / (sizes**2 + self.penalties)  # (penalty, rank)
+        return (rows @ V.T) @ (filters[:, :, None] * (U.T @ right))
+
+    def _decomposition(self, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the singular value decomposition of all pairs; the last one is kept."""
         check_time()
-        U, sizes, _ = np.linalg.svd(weighted, full_matrices=False)
+        key = rates.tobytes()
+        if key not in self.decompositions:
+            self.decompositions.clear()
+            weighted = self.values / self.decay(rates)
+            self.decompositions[key] = np.linalg.svd(weighted, full_matrices=False)
+        return self.decompositions[key]
+
+    def _one_by_one(self, rates: np.ndarray) -> np.ndarray:
+        """Return errors (penalty, pair, dim) where each pair is left out, by its leverage."""
+        U, sizes, _ = self._decomposition(rates)
         projected = U.T @ self.right  # (rank, dim)
         # complements of filter and leverage, which rounding would lose near one
         dropped = self.penalties / (sizes**2 + self.penalties)  # (penalty, rank)

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
@@ -164,6 +164,11 @@ class Fit:
         Every model that was trained, in order; of the result of :func:`vpintegrator.fit`.
     reason
         Why this model was chosen as the cheapest, in a sentence.
+    windows
+        Least error of each window that was tried, by its number of states, where states may be
+        incomplete observations.
+    window_words
+        Number of observations that determine the next one, with these errors, in a line.
     """
 
     model: Any
@@ -182,6 +187,8 @@ class Fit:
     cost: float = math.nan
     tried: tuple[Fit, ...] = ()
     reason: str = ""
+    windows: Mapping[int, float] = field(default_factory=dict)
+    window_words: str = ""
 
     @property
     def parameters(self) -> int:
@@ -223,6 +230,7 @@ class Fit:
             f"  relative error one window ahead: {_JUDGED[self.judged_by]} {self.error:.2e}"
             + (test if math.isfinite(history.test_error) else ""),
             _lead_times(self.model),
+            f"  {self.window_words}" if self.window_words else "",
             f"  tried, with their errors: {errors}" if len(self.tried) > 1 else "",
             f"  {self.reason}" if self.reason else "",
             f"  not compiled: {history.not_compiled}" if history.not_compiled else "",

@@ -182,7 +182,8 @@ class Trainer:
         if not data.is_few:
             error, deviation = data.held_out_error(model)
         else:
-            judged_by = "left out" if data.known_pairs.are_single else "blocks"
+            known = data.known_windows(model.window)
+            judged_by = "left out" if known.are_single else "blocks"
             error = result.typical if judged_by == "left out" else result.error
             # linear equations may promise more than the map keeps, and implicit ones may not solve
             error = max(error, data.known_error(model))

@@ -53,8 +53,10 @@ class KnownPairs(NamedTuple):
 
     Attributes
     ----------
-    before, after : (pair, dim)
-        States before and after a step.
+    before : (pair, dim), or (pair, window, dim)
+        States before a step, or windows of several.
+    after : (pair, dim)
+        States after the step.
     parameters : (pair, p) or None
         Of a family: the parameters of each.
     folds : (pair,)
@@ -185,13 +187,27 @@ class TrainingData:
         return count > 0 and times > 1
 
     @property
+    def may_be_incomplete(self) -> bool:
+        """Whether states may be observations of which one does not determine the next.
+
+        These are measured or observed states that claim neither volume nor a symplectic form.
+        """
+        system = self.dataset.system
+        claimed = system.is_canonical or system.divergence_free
+        return system.is_measured and not (claimed or self.dataset.is_family)
+
+    def has_windows(self, window: int) -> bool:
+        """Whether training trajectories are longer than a window of so many states."""
+        return self.dataset.shapes["train"][1] > window
+
+    @property
     def is_few(self) -> bool:
         """Whether data are measured, and so few that no pairs are held out."""
         shapes = [self.dataset.shapes.get(group, (0, 1, 0)) for group in ("train", "validation")]
         pairs = sum(count * max(times - 1, 0) for count, times, _ in shapes)
         return self.dataset.is_observed and pairs <= FEW
 
-    @cached_property
+    @property
     def known_pairs(self) -> KnownPairs:
         """The pairs of the training and validation groups.
 
@@ -204,11 +220,37 @@ class TrainingData:
         >>> before.shape, len(set(folds.tolist()))  # three trajectories are the test group
         (torch.Size([17, 3]), 17)
         """
+        return self.known_windows(1)
+
+    def known_windows(self, window: int) -> KnownPairs:
+        """Return the windows of the training and validation groups, and the states after them.
+
+        Windows of several states that are given in one trajectory are of one fold.
+        """
+        if ("known", window) not in self._cache:
+            self._cache["known", window] = self._known_windows(window)
+        result: KnownPairs = self._cache["known", window]
+        return result
+
+    def _known_windows(self, window: int) -> KnownPairs:
         names = [name for name in ("train", "validation") if self.has(name)]
-        pairs = [Pairs.of_states(self.held(n), 1, parameters=self.parameters(n)) for n in names]
-        before, after, *own = map(torch.cat, zip(*(group[:] for group in pairs), strict=True))
-        before, after = before[:, 0], after[:, 0]
-        orbits = chains(before.numpy(), after.numpy())
+        groups = [
+            Pairs.of_states(self.held(n), window, 1, parameters=self.parameters(n)) for n in names
+        ]
+        before, after, *own = map(torch.cat, zip(*(group[:] for group in groups), strict=True))
+        after = after[:, -1]
+        if window == 1:
+            before = before[:, 0]
+            orbits = chains(before.numpy(), after.numpy())
+        else:  # windows of one trajectory follow one another
+            first = 0
+            runs: list[np.ndarray] = []
+            for name, group in zip(names, groups, strict=True):
+                count, times, _ = self.held(name).shape
+                runs.append(first + group.first.numpy() // times)
+                first += count
+            run = np.concatenate(runs)
+            orbits = [np.flatnonzero(run == number) for number in np.unique(run)]
         order = np.concatenate(orbits)
         folds = np.repeat(np.arange(len(orbits)), [len(orbit) for orbit in orbits])
         if min(len(orbits), self.dataset.shapes["train"][0]) < FOLDS:
@@ -228,19 +270,21 @@ class TrainingData:
 
     @torch.no_grad()
     def known_error(self, model: Model) -> float:
-        """Return the error of a map of single states at the known pairs.
+        """Return the error of a map of one new state at the known pairs.
 
         A root mean square in units of the spread of each component, as leave-one-out errors are,
         without the largest twentieth where each pair is a trajectory. Infinite where the equations
         of an implicit map have no solution, or another than that of the fit.
         """
-        before, after, parameters, _ = self.known_pairs
+        known = self.known_windows(model.window)
+        before, after, parameters, _ = known
         k = () if parameters is None else (parameters.to(model.scale),)
-        difference = model(before[:, None].to(model.scale), *k)[:, 0] - after
+        windows = before[:, None] if model.window == 1 else before
+        difference = model(windows.to(model.scale), *k)[:, -1] - after
         squares = (difference * reciprocal_spread(after)).square().mean(1).numpy()
         if not np.isfinite(squares).all():
             return math.inf
-        return math.sqrt(trimmed(squares)[0] if self.known_pairs.are_single else squares.mean())
+        return math.sqrt(trimmed(squares)[0] if known.are_single else squares.mean())
 
     def check(self, model: Model) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""

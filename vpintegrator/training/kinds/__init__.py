@@ -8,6 +8,7 @@ from typing import Any
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import arguments_of
+from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
@@ -36,7 +37,10 @@ KINDS: tuple[Kind, ...] = (
 
 def kinds_of_windows(window: int) -> tuple[Kind, ...]:
     """Return the kinds of maps that read windows of so many states."""
+    lagrangians = [DiscreteLagrangians()] if window == DiscreteLagrangianMap.fixed_window else []
     return (
+        *lagrangians,
+        PolynomialRegression({"window": window}),
         Couplings({"window": window}, architecture="vpt"),
         Network({"window": window}, architecture="transformer"),
     )

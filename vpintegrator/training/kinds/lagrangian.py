@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -75,9 +76,11 @@ class DiscreteLagrangians(ModelKind):
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Solve for Lagrangians of higher and higher degree."""
-        for symmetries in self._symmetries(data, train):
-            if self._degrees(data, train, symmetries) <= GOOD:
-                return
+        with warnings.catch_warnings():  # many are tried; the one that is chosen is checked
+            warnings.filterwarnings("ignore", "D1 D2 L", UserWarning)
+            for symmetries in self._symmetries(data, train):
+                if self._degrees(data, train, symmetries) <= GOOD:
+                    return
 
     def _symmetries(self, data: TrainingData, train: Trainer) -> list[Flips]:
         """Return sets of symmetries in the order in which they are tried, by their errors."""

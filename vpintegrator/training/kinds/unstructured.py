@@ -39,7 +39,8 @@ class LinearMaps(ModelKind):
 class PolynomialRegression(ModelKind):
     """Polynomials of degree 1, 2, 3, ... by ridge regression, no structure.
 
-    A baseline, and the answer where the map of the data keeps nothing.
+    A baseline, and the answer where the map of the data keeps nothing, or where states are
+    observations: with the argument ``window`` polynomials read several of them.
 
     Attributes
     ----------
@@ -61,12 +62,17 @@ class PolynomialRegression(ModelKind):
         """Return the reason why these data have no polynomial regression, or None."""
         if data.dataset.is_family:
             return "a family of maps is no polynomial of the states"
-        if data.dataset.dim >= self.coefficients:
-            return f"polynomials of {data.dataset.dim:,} components have too many terms"
+        variables = data.dataset.dim * self._window
+        if variables >= self.coefficients:
+            return f"polynomials of {variables:,} components have too many terms"
+        if self._window > 1 and not data.may_be_incomplete:
+            return "states of this system are complete: one determines the next"
         return super().admits(data)
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether no structure is known, or the maps that keep it err by more than 1e-9."""
+        if self._window > 1:
+            return min((fit.error for fit in fits), default=1.0) > base.GOOD
         system = data.system
         claimed = system.divergence_free or system.is_canonical
         return not claimed or base.least(fits) > base.GOOD
@@ -78,17 +84,27 @@ class PolynomialRegression(ModelKind):
         before: Model | None = None
         for degree in range(1, self.highest + 1) if given is None else [given]:
             try:
-                model = self.build(data, "polynomial", train.seed, {"degree": degree})
+                model = self.build(data, "polynomial", train.seed, self._sizes(degree))
             except InputError:
                 if before is None:
                     raise
                 return  # too many terms
             if before is not None and count(model) > self.coefficients * model.dim:
                 return
-            fit = train.solve(model, f"degree {degree}, {count(model)} coefficients", start=before)
+            words = f"window {self._window}, " if self._window > 1 else ""
+            size = f"{words}degree {degree}, {count(model)} coefficients"
+            fit = train.solve(model, size, start=before)
             before = model
             if sizes.end(fit.error, self.patience, train.budget.target):
                 return
+
+    def _sizes(self, degree: int) -> dict[str, int]:
+        return {"degree": degree, "window": self._window}
+
+    @property
+    def _window(self) -> int:
+        window: int = self.arguments.get("window", 1)
+        return window
 
 
 @dataclass(frozen=True)
