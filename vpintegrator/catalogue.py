@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.resources
 from typing import Any
 
-SYSTEMS, DATASETS = "vpintegrator.systems", "vpintegrator.datasets"
+SYSTEMS = "vpintegrator.systems"
+DATASETS = "vpintegrator.datasets"
 
 
 def catalogue(package: str) -> dict[str, Any]:

@@ -44,7 +44,9 @@ GIVEN_OTHERWISE = {
     "expressions": "functions=system takes those of the system",
     "field": "the equations are those of the system",
 }
-_ENTRIES, _COLUMNS = 24, 90  # entries of a table that are shown; columns of those in one line
+# entries of a table that are shown; columns of those in one line
+_ENTRIES = 24
+_COLUMNS = 90
 _PAIRS = 8  # of positions and momenta that are shown
 _READ = ("system", "training", "region", "one_step")  # metadata that facts hold as they are read
 _SHOWN = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT"}
@@ -167,7 +169,8 @@ def system_summaries() -> list[dict[str, Any]]:
 
     result = []
     for name, table in _tables(SYSTEMS):
-        parameters, words = table.get("parameters", {}), re.findall(r"\w+", str(table["state"]))
+        parameters = table.get("parameters", {})
+        words = re.findall(r"\w+", str(table["state"]))
         free = table.get("divergence_free", False)
         kind = "divergence-free" if free else "not divergence-free"
         if "hamiltonian" in table:
@@ -202,7 +205,8 @@ def _systems() -> Overview:
 
 
 def _recipes() -> Overview:
-    facts, text = recipe_summaries(), "every system is a recipe, too: 1,300 trajectories"
+    facts = recipe_summaries()
+    text = "every system is a recipe, too: 1,300 trajectories"
     return Overview(f"{_table(facts)}\n{text}", {"recipes": facts})
 
 
@@ -268,7 +272,8 @@ def architecture_arguments(architecture: type[Model]) -> dict[str, dict[str, Any
     """Return value, default and meaning of each argument that a user gives to an architecture."""
     from vpintegrator.models.arguments import arguments_of
 
-    meanings, result = described(architecture), {}
+    meanings = described(architecture)
+    result = {}
     for name, (kinds, choices, default) in arguments_of(architecture).items():
         if name in GIVEN_OTHERWISE:
             continue
@@ -315,7 +320,9 @@ def _sections(system: System, width: int) -> Lines:
     )
     from vpintegrator.maps import applicable_methods
 
-    e, names, equations = system.equations, system.components, "not known: measured"
+    e = system.equations
+    names = system.components
+    equations = "not known: measured"
     if system.has_formulas:
         equations = equations_unicode(system, width)
     elif system.derivatives:
@@ -482,7 +489,9 @@ def _show_dataset(dataset: Dataset) -> Overview:
     from vpintegrator.data.inspection import inspect_dataset
     from vpintegrator.storage.reading import read_json
 
-    attributes, system, groups = dataset.attributes, dataset.system, inspect_dataset(dataset)
+    attributes = dataset.attributes
+    system = dataset.system
+    groups = inspect_dataset(dataset)
     recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
     facts = dataset_facts(dataset)
     if returns := system.equations.returns:

@@ -44,7 +44,8 @@ def read_arguments(
         return options
     from vpintegrator.overview import GIVEN_OTHERWISE
 
-    known, result = _declared(name), dict(options)
+    known = _declared(name)
+    result = dict(options)
     for option in options:
         if option not in known and option != "window":  # window 1 is that of one step
             raise InputError(f"the model {name} has no argument {option}; see vp-show {name}")

@@ -136,7 +136,8 @@ def _unknown(name: str, command: click.Command, option: str) -> str:
     import vpintegrator as vp
     from vpintegrator.models import ARCHITECTURES
 
-    argument, public = option.removeprefix("--").replace("-", "_"), COMMANDS.get(name, ("", ()))[1]
+    argument = option.removeprefix("--").replace("-", "_")
+    public = COMMANDS.get(name, ("", ()))[1]
     for function in public:
         if argument in known(getattr(vp, function)):
             return f"{start}; it is an argument in Python: vp.{function}(..., {argument}=...)"

@@ -37,7 +37,8 @@ def main(
     from vpintegrator.models import load
     from vpintegrator.storage.files import safe_name
 
-    values, chosen = cli.read_parameters(parameter), load(model)
+    values = cli.read_parameters(parameter)
+    chosen = load(model)
     if values and not chosen.ranges:
         raise InputError(f"{chosen.name} is no family: it has one step; leave out -p")
     chosen = chosen.at(**values) if values else chosen

@@ -86,7 +86,9 @@ def main(
     from vpintegrator.data.observation import split_list
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
 
-    values, ranges, time = cli.read_parameters(parameter), read_ranges(vary), _read_step(step)
+    values = cli.read_parameters(parameter)
+    ranges = read_ranges(vary)
+    time = _read_step(step)
     for name in ranges:
         if name in values or (name == "step" and step is not None):
             fixed = "--step" if name == "step" else f"-p {name}=..."

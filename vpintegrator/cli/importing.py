@@ -66,7 +66,8 @@ def main(
     path = output or Path(f"{stem}{'-dataset' if file.suffix == '.h5' else ''}.h5")
     if path.exists() and file.exists() and path.samefile(file):
         raise InputError(f"{path} is the file that is read; give another name with -o")
-    values, named = cli.read_parameters(parameter), cli.names(columns)
+    values = cli.read_parameters(parameter)
+    named = cli.names(columns)
     known: Any = load_system(system, values) if system and is_reference(system) else system
     if pairs and after:
         raise InputError("pairs are two files, or one file with --pairs BEFORE,AFTER")

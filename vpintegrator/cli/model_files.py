@@ -22,7 +22,8 @@ def files_and_methods(arguments: tuple[str, ...]) -> tuple[dict[str, list[Path]]
     methods = []
     for argument in arguments:
         name, equals, pattern = argument.partition("=")
-        path, method = Path(argument), method_name(argument.lower())
+        path = Path(argument)
+        method = method_name(argument.lower())
         if equals and not path.exists():
             paths = sorted(map(Path, glob.glob(pattern)), key=lambda p: (len(p.name), p.name))
             if not name or not paths:

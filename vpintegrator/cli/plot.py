@@ -52,7 +52,8 @@ def main(
     from vpintegrator.plotting.draw import open_drawn
     from vpintegrator.plotting.scene import only
 
-    folder, chosen = output or Path("figures"), cli.names(methods) or []
+    folder = output or Path("figures")
+    chosen = cli.names(methods) or []
     with cli.progress() as show:
         paths = draw(
             rollout,

@@ -17,7 +17,8 @@ def report(dataset: Dataset, notes: list[tuple[str, str]] | None = None) -> None
     from vpintegrator.overview import dataset_facts
 
     accuracy = dataset.accuracy
-    error, drifts = accuracy.get("estimated_error"), accuracy.get("invariant_drift", {})
+    error = accuracy.get("estimated_error")
+    drifts = accuracy.get("invariant_drift", {})
     lines = [("trajectories", dataset.description), *(notes or [])]
     if observation := dataset.observation:
         lines.append(("observed", observation))

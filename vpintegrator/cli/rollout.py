@@ -74,7 +74,8 @@ def main(
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.storage.files import safe_name
 
-    options, own = cli.given(**values), cli.read_parameters(parameter)
+    options = cli.given(**values)
+    own = cli.read_parameters(parameter)
     if initial:
         options["initial"] = _states(initial)
     files, methods = files_and_methods(models)
@@ -124,7 +125,8 @@ def _print(report: Report, path: Path) -> None:
     cli.say(report_text(report, cli.line_width(), notes=cli.is_set("verbose")))
     for sentence in [] if cli.is_set("verbose") else cost_sentences(report):
         cli.say(sentence)
-    first, last = report.reference_ends.min(), report.reference_ends.max()
+    first = report.reference_ends.min()
+    last = report.reference_ends.max()
     if 0 < first < report.times[-1]:
         times = grouped(last) if first == last else f"{grouped(first)} to {grouped(last)}"
         cli.say(f"errors are those up to t = {times}, where the accurate solution ends")

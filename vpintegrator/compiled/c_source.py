@@ -135,7 +135,8 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
     prefix
         Prefix of all names.
     """
-    names, about = set(used), _format(real) | {"p": prefix, "P": prefix.upper()}
+    names = set(used)
+    about = _format(real) | {"p": prefix, "P": prefix.upper()}
     own = [name for name in _OWN[real] if name in names]
 
     def filled(section: str, **more: str) -> str:
@@ -164,7 +165,8 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
 
 def _format(real: str) -> dict[str, Any]:
     """Return the numbers of a format of floating-point numbers, by the names in the templates."""
-    info, (whole, suffix) = np.finfo(real if real == "double" else "single"), _WHOLE[real]
+    info = np.finfo(real if real == "double" else "single")
+    (whole, suffix) = _WHOLE[real]
     names = ("ln2_high", "ln2_low", "tanh_is_one", "lowest", "highest")
     numbers = dict(zip(names, _NUMBERS[real], strict=True))
     numbers |= {"zero": 0.0, "one": 1.0, "two": 2.0, "log2e": 1.4426950408889634}
@@ -245,10 +247,15 @@ def write_c(
         If the model uses operations that are not known, or is too large, or its derivatives are.
     """
     traced, _ = simplest(model, Trace.folded)
-    graph, real = traced.graph, REALS[model.scale.numpy().dtype]
-    window, new, dim = model.window, model.prediction_window, model.dim
-    kept, count = (window - new) * dim, new * dim
-    outputs, inputs = traced.outputs[kept:], [graph.input(i) for i in range(window * dim)]
+    graph = traced.graph
+    real = REALS[model.scale.numpy().dtype]
+    window = model.window
+    new = model.prediction_window
+    dim = model.dim
+    kept = (window - new) * dim
+    count = new * dim
+    outputs = traced.outputs[kept:]
+    inputs = [graph.input(i) for i in range(window * dim)]
     sizes: dict[str, Any] = {"p": prefix, "real": real, "dim": dim, "window": window, "new": new}
     sizes |= {"inputs": len(inputs), "outputs": count, "kept": kept}
     sizes["states"] = "the next state" if new == 1 else f"the next {new} states"
@@ -262,7 +269,8 @@ def write_c(
         return CProgram(graph, ends, given, real=real, prefix=prefix, part=part)
 
     step = program("part", outputs)
-    programs, named = [step], [""]
+    programs = [step]
+    named = [""]
     moved = f"\n        memmove(v, v + {count}, {kept} * sizeof *v);" * bool(kept)
     frame = [
         _map(step, f"{prefix}_map", real, {"next": outputs}),
@@ -277,7 +285,8 @@ def write_c(
         arrays = {"next": outputs, "jacobian": entries}
         frame.append(_map(slopes, f"{prefix}_derivatives", real, arrays))
         frame.append(filled("jacobian", slots=slopes.slots))
-        programs, named = [*programs, slopes], [*named, " jacobian"]
+        programs = [*programs, slopes]
+        named = [*named, " jacobian"]
     declared = "\n".join(filled(f"declared{name}") for name in named)
     declared = (
         f'#ifdef __cplusplus\nextern "C" {{\n#endif\n\n{declared}\n\n#ifdef __cplusplus\n}}\n#endif'

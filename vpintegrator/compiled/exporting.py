@@ -177,7 +177,8 @@ class CLibrary:
     def __init__(self, source: CSource, model: Model) -> None:
         self._sizes = model.prediction_window, model.dim, model.window, model.dim
         self._dtype = model.scale.numpy().dtype.type
-        self._library, self._prefix = Compilation([source.text]).library(), source.prefix
+        self._library = Compilation([source.text]).library()
+        self._prefix = source.prefix
 
     def predict(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
         """Iterate the map, as ``CompiledModel.predict`` does."""
@@ -222,7 +223,8 @@ class CLibrary:
 
 def described(model: Model) -> list[str]:
     """Return the facts known of a model, a line each, without control characters of a file."""
-    metadata, structure = model.metadata, model.structure
+    metadata = model.metadata
+    structure = model.structure
     name = ": ".join(filter(None, (model.name or type(model).__name__, model.description)))
     parameters = _told(metadata, "parameters")
     found = {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
@@ -239,10 +241,8 @@ def described(model: Model) -> list[str]:
         "reversing symmetries": bool(structure.reversing_symmetries),
     }
     found["keeps"] = ", ".join(law for law, holds in kept.items() if holds)
-    error, of = (
-        _told(metadata, "training").get("test_error"),
-        " of its family" * (MEMBER in metadata),
-    )
+    error = _told(metadata, "training").get("test_error")
+    of = " of its family" * (MEMBER in metadata)
     if isinstance(error, int | float) and math.isfinite(error):
         found["training"] = f"relative error one window ahead {error:.2e} on test data{of}"
     found["made by"] = f"vpintegrator {version('vpintegrator')}"
@@ -267,5 +267,6 @@ def _components(model: Model, parameters: dict[str, Any]) -> str:
 
 
 def _listed(words: Iterable[str]) -> str:
-    first, more = list(islice(words, _MOST + 1)), ", ..."
+    first = list(islice(words, _MOST + 1))
+    more = ", ..."
     return ", ".join(first[:_MOST]) + more * (len(first) > _MOST)

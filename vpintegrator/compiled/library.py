@@ -100,13 +100,15 @@ class Compilation:
         units: Sequence[str],
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
     ) -> None:
-        self._units, self._compiler = units, find_compiler()
+        self._units = units
+        self._compiler = find_compiler()
         key = [*units, *FLAGS, *self._compiler, _version(self._compiler), _processor()]
         self._workshop: tempfile.TemporaryDirectory[str] | None = None
         self._processes: list[subprocess.Popen[str]] = []
         try:
             self._path = _library_path(hashlib.sha256("\0".join(key).encode()).hexdigest()[:32])
-            seconds, cached = _SECONDS * sum(map(len, units)), self._path.exists()
+            seconds = _SECONDS * sum(map(len, units))
+            cached = self._path.exists()
             if not worth(seconds, cached):
                 raise NotWorthIt(f"compiling takes about {seconds:.0f} seconds, too long here")
             if not cached:
@@ -132,7 +134,8 @@ class Compilation:
             self._wait()
             assert self._workshop is not None
             folder = Path(self._workshop.name)
-            made, objects = folder / "library", sorted(folder.glob("*.o"))
+            made = folder / "library"
+            objects = sorted(folder.glob("*.o"))
             self._start("-shared", *map(str, objects), "-o", str(made))
             self._wait()
             made.replace(self._path)  # another program may have made the same library
@@ -258,7 +261,8 @@ def _library_path(name: str) -> Path:
 
     The cache is ``$VPINTEGRATOR_CACHE``, or a folder in the user's cache.
     """
-    chosen, base = os.environ.get("VPINTEGRATOR_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    chosen = os.environ.get("VPINTEGRATOR_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME")
     with suppress(OSError, RuntimeError):  # RuntimeError: there is no home folder
         folder = Path(chosen or Path(base or Path.home() / ".cache") / "vpintegrator").absolute()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -95,13 +95,20 @@ class NodeArrays:
     def __init__(self, graph: ScalarGraph) -> None:
         self.graph = g = graph
         self._constant = _elementwise(g.constant)
-        self.plus, self.minus = _elementwise(g.add), _elementwise(g.sub)
-        self.times, self.over = _elementwise(g.mul), _elementwise(g.div)
-        self.negative, self.absolute = _elementwise(g.negative), _elementwise(g.absolute)
-        self.maximum, self.larger = _elementwise(g.maximum), _elementwise(g.larger)
-        self.greater, self.equal = _elementwise(g.greater), _elementwise(g.equal)
-        self.where, self.fixed = _elementwise(g.where), _elementwise(g.fixed)
-        self.power, self.arc_tangent = _elementwise(g.power), _elementwise(g.arc_tangent)
+        self.plus = _elementwise(g.add)
+        self.minus = _elementwise(g.sub)
+        self.times = _elementwise(g.mul)
+        self.over = _elementwise(g.div)
+        self.negative = _elementwise(g.negative)
+        self.absolute = _elementwise(g.absolute)
+        self.maximum = _elementwise(g.maximum)
+        self.larger = _elementwise(g.larger)
+        self.greater = _elementwise(g.greater)
+        self.equal = _elementwise(g.equal)
+        self.where = _elementwise(g.where)
+        self.fixed = _elementwise(g.fixed)
+        self.power = _elementwise(g.power)
+        self.arc_tangent = _elementwise(g.arc_tangent)
 
     def constants(self, values: np.ndarray) -> np.ndarray:
         """Return nodes for numbers that are known now."""
@@ -407,7 +414,8 @@ class Operations(Reductions):
         The package inverts identity plus or minus a skew-symmetric or strictly triangular matrix,
         whose leading minors are all 1 or more, and nothing else.
         """
-        g, size = self.graph, a.shape[-1]
+        g = self.graph
+        size = a.shape[-1]
         result = np.empty_like(a)
         for index in np.ndindex(*a.shape[:-2]):
             rows = np.concatenate([a[index], self.constants(np.eye(size))], axis=1)

@@ -103,7 +103,8 @@ def simplest(
 
 def operations(trace: Trace) -> int:
     """Return the number of operations that depend on the window."""
-    graph, ends = trace.graph, trace.outputs
+    graph = trace.graph
+    ends = trace.outputs
     return sum(graph.varies[n] and graph.arguments(n) != () for n in graph.needed(ends))
 
 
@@ -111,9 +112,11 @@ class _Powers:
     """Copies nodes of a graph to a new one as they are asked for."""
 
     def __init__(self, graph: ScalarGraph, outputs: Sequence[int]) -> None:
-        self._old, self.new = graph, ScalarGraph()
+        self._old = graph
+        self.new = ScalarGraph()
         self.sums: list[_Polynomial] = []  # sums that were rewritten
-        self._zero, self._one = self.new.constant(0.0), self.new.constant(1.0)
+        self._zero = self.new.constant(0.0)
+        self._one = self.new.constant(1.0)
         self._number: dict[int, int] = {}
         self._pure: dict[int, _Polynomial] = {}
         self._weighted: dict[int, _Polynomial] = {}
@@ -269,7 +272,8 @@ class _Powers:
         return self._estrin(coefficients, base)
 
     def _estrin(self, coefficients: Sequence[int], x: int) -> int:
-        terms, new = list(coefficients), self.new
+        terms = list(coefficients)
+        new = self.new
         while len(terms) > 1:
             pairs = [
                 new.add(terms[k], new.mul(terms[k + 1], x)) for k in range(0, len(terms) - 1, 2)

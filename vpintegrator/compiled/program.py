@@ -75,7 +75,8 @@ class Program:
         Number of sums, products and the like, and of functions such as tanh.
     """
 
-    _head, _value = _FUNCTION, "value"
+    _head = _FUNCTION
+    _value = "value"
 
     def __init__(
         self,
@@ -92,12 +93,18 @@ class Program:
         narrow: bool = False,
         unroll: int = 0,
     ) -> None:
-        self._graph, self._nodes, self._results = graph, graph.nodes, [*results, *kept]
-        self._given, self._constants, self._sinks = given, constants, sinks or {}
+        self._graph = graph
+        self._nodes = graph.nodes
+        self._results = [*results, *kept]
+        self._given = given
+        self._constants = constants
+        self._sinks = sinks or {}
         # functions are computed between parts, and delivered at the end
         late = [n for n in self._sinks if graph.nodes[n][0] in FUNCTIONS and graph.varies[n]]
         self._results += [n for n in late if n not in given]
-        self._name, self._extra, self._narrow = name, extra, narrow
+        self._name = name
+        self._extra = extra
+        self._narrow = narrow
         # what a node is called in a part, and where it is in a slot: each vector by its own name,
         # which compilers are done with in half the time that they need for pairs
         self._halves = [*zip("tuwx", _VECTORS, strict=True)][:unroll] if unroll else [("t", "")]
@@ -236,7 +243,8 @@ class Program:
             argument = self._nodes[n][1]
             if argument not in computed:  # an input, or itself a function
                 # half by half: GCC 12 forgets that a function writes what it copies as a whole
-                place, old = self.slot[n], self.slot[argument]
+                place = self.slot[n]
+                old = self.slot[argument]
                 lines += [f"    v[{place}]{of} = v[{old}]{of};" for _, of in self._halves]
         if lines:
             head, call = self._named(f"{self._name}_{part}")

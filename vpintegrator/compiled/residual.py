@@ -66,9 +66,11 @@ class CompiledResidual:
         threads: int = 1,
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
     ) -> None:
-        self.chained, self.threads = chained, threads
+        self.chained = chained
+        self.threads = threads
         traced = trace(model)
-        self._values, self._trained = traced.values(model), trained_numbers(model)
+        self._values = traced.values(model)
+        self._trained = trained_numbers(model)
         sizes = (model.window, model.prediction_window, model.dim)
         self.source = write_adjoint_source(
             traced, sizes, REALS[self._values.dtype], self._trained.tolist(), chained
@@ -116,7 +118,9 @@ class CompiledResidual:
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """J^T (parameter, component of targets, pair) and r (the same without the first axis)."""
-        rows, count, lanes = math.prod(targets.shape[1:]), len(windows), self._lanes
+        rows = math.prod(targets.shape[1:])
+        count = len(windows)
+        lanes = self._lanes
         residuals = np.empty((rows, -(-count // lanes), lanes), self.dtype)
         whole = np.empty((len(self._trained), *residuals.shape), self.dtype)
         for block, part, jacobian, some in self._blocks(vector, windows, targets):
@@ -166,10 +170,13 @@ class CompiledResidual:
         The first two entries tell the block: vectors of windows, and components of their targets.
         """
         self._set(vector)
-        lanes, rows, count = self._lanes, math.prod(targets.shape[1:]), len(self._trained)
+        lanes = self._lanes
+        rows = math.prod(targets.shape[1:])
+        count = len(self._trained)
         share = _JACOBIAN_BYTES // (max(count, 1) * np.dtype(self.dtype).itemsize)
         share = max(max(share, _FEWEST_ROWS) // lanes, 1)
-        together, groups = min(rows, share), -(-len(windows) // lanes)
+        together = min(rows, share)
+        groups = -(-len(windows) // lanes)
         most = min(max(share // rows, 1), groups)
         space = aligned(most * together * count * lanes, self.dtype)
         residuals = aligned(most * together * lanes, self.dtype)

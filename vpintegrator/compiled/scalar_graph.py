@@ -210,7 +210,8 @@ class ScalarGraph:
 
     def add(self, a: int, b: int) -> int:
         """a + b."""
-        x, y = self.value(a), self.value(b)
+        x = self.value(a)
+        y = self.value(b)
         if x == 0:
             return b
         if y == 0:
@@ -223,7 +224,8 @@ class ScalarGraph:
 
     def sub(self, a: int, b: int) -> int:
         """a - b."""
-        x, y = self.value(a), self.value(b)
+        x = self.value(a)
+        y = self.value(b)
         if y == 0:
             return a
         if x == 0:
@@ -236,7 +238,8 @@ class ScalarGraph:
 
     def mul(self, a: int, b: int) -> int:
         """a b, where 0 b = 0 whatever b is."""
-        x, y = self.value(a), self.value(b)
+        x = self.value(a)
+        y = self.value(b)
         for value, other in ((x, b), (y, a)):
             if value == 0:
                 return self.constant(0.0)
@@ -251,7 +254,8 @@ class ScalarGraph:
 
     def div(self, a: int, b: int) -> int:
         """a / b, where 0 / b = 0 whatever b is."""
-        x, y = self.value(a), self.value(b)
+        x = self.value(a)
+        y = self.value(b)
         if y is not None and y != 0 and math.frexp(y)[0] in (0.5, -0.5):
             return self.mul(a, self.constant(1 / y))  # exact for powers of two
         if self.varies[a] and not self.varies[b]:
@@ -351,7 +355,8 @@ def adjoints(
     list of int
         A node each.
     """
-    wanted, first = list(wanted), len(graph.nodes)
+    wanted = list(wanted)
+    first = len(graph.nodes)
     ends = set(wanted)
     active = leads_to(graph, ends)
     known: dict[int, int] = defaultdict(lambda: graph.constant(0.0))
@@ -428,7 +433,8 @@ _OF_TWO: dict[str, Callable[[ScalarGraph, int, int, int], tuple[int, int]]] = {
 
 def _of_power(g: ScalarGraph, n: int, a: int, b: int) -> Iterator[tuple[int, int]]:
     """Yield the derivatives of a^b, zero where PyTorch's are zero: no 0 log(0) and no 0 0^-1."""
-    zero, one = g.constant(0.0), g.constant(1.0)
+    zero = g.constant(0.0)
+    one = g.constant(1.0)
     by_base = g.mul(b, g.power(a, g.sub(b, one)))
     yield a, g.where(g.equal(b, zero), zero, by_base)
     if g.value(b) is None:

@@ -57,7 +57,9 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, unroll: i
         vectors of independent functions instead of lanes.
     """
     window, new, dim = sizes
-    graph, kept, narrow = trace.graph, (window - new) * dim, not unroll
+    graph = trace.graph
+    kept = (window - new) * dim
+    narrow = not unroll
     outputs = trace.outputs[kept:]
     given = {graph.input(i): i for i in range(window * dim)}
     constants: dict[int, int] = {}
@@ -99,7 +101,8 @@ def write_adjoint_source(
         If there are too many operations.
     """
     window, new, dim = sizes
-    graph, outputs = trace.graph, trace.outputs[(window - new) * dim :]
+    graph = trace.graph
+    outputs = trace.outputs[(window - new) * dim :]
     states = [graph.input(i) for i in range(window * dim)]
     seeds = [graph.input(window * dim + i) for i in range(new * dim)]
     wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
@@ -110,15 +113,14 @@ def write_adjoint_source(
     forward = Program(graph, outputs, given, constants, slots=len(given), kept=kept)
     given |= {n: forward.slot[n] for n in kept}
     given |= {n: forward.slots + i for i, n in enumerate(seeds)}
-    count, sinks = len(trained), dict[int, list[str]]()
+    count = len(trained)
+    sinks = dict[int, list[str]]()
     for i, n in enumerate(found):
         if graph.value(n) != 0:
             place = f"add_to(g + {i} * LANES, {{}});" if i < count else f"x[{i - count}] += {{}};"
             sinks.setdefault(n, []).append(place)
-    slots, extra = (
-        forward.slots + len(seeds),
-        (", real *__restrict g, value *__restrict x", ", g, x"),
-    )
+    slots = forward.slots + len(seeds)
+    extra = (", real *__restrict g, value *__restrict x", ", g, x")
     backward = Program(
         graph, [], given, constants, slots=slots, sinks=sinks, name="back", extra=extra
     )

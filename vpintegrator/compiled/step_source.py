@@ -134,7 +134,8 @@ def write_step_source(method: ClassicalMethod, system: System) -> StepSource:
 
 
 def _runge_kutta(method: ExplicitRungeKutta, system: System) -> StepSource:
-    count, weights = len(method.weights), list[float]()
+    count = len(method.weights)
+    weights = list[float]()
 
     def combined(row: Sequence[float]) -> str:
         terms = []
@@ -155,7 +156,8 @@ def _runge_kutta(method: ExplicitRungeKutta, system: System) -> StepSource:
 
 
 def _splitting(method: Splitting, system: System) -> StepSource:
-    parts, field = [part.rows for part in method.parts(system)], system.equations.vector_field
+    parts = [part.rows for part in method.parts(system)]
+    field = system.equations.vector_field
     moves = moves_of(method.factors, len(parts))
     lines = ["EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i], w[g].d[i] = value{};"]
     lines += [f"move_{part}(b, w, c, s[{k}]);" for k, (part, _) in enumerate(moves)]
@@ -168,9 +170,12 @@ def _splitting(method: Splitting, system: System) -> StepSource:
 
 
 def _boris(method: Boris, system: System) -> StepSource:
-    dim, equations = system.dim, system.equations
+    dim = system.dim
+    equations = system.equations
     positions, velocities = equations.halves
-    algebra, half, time = equations.algebra, len(positions), range(system.phase_dim, dim)
+    algebra = equations.algebra
+    half = len(positions)
+    time = range(system.phase_dim, dim)
     lines = [
         "EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i];",
         f"EACH w[g].v[{dim}] = value{{}} + s[0];",
@@ -193,7 +198,9 @@ def _boris(method: Boris, system: System) -> StepSource:
 
 
 def _gauss_legendre(method: GaussLegendre, system: System) -> StepSource:
-    stages, dim, jacobian = len(method.weights), system.dim, system.equations.jacobian
+    stages = len(method.weights)
+    dim = system.dim
+    jacobian = system.equations.jacobian
 
     def coefficients(step: float) -> np.ndarray:
         matrix, weights = scaled_tableau(method.matrix, method.weights, step)
@@ -209,7 +216,9 @@ def _gauss_legendre(method: GaussLegendre, system: System) -> StepSource:
     step.add_rates()
     step.add("jacobian(int stage", dict(enumerate(jacobian.values())), "w[g].j[stage][{i}] = {x};")
     # a round of the fixed-point iteration, and Newton's method with two matrices and six rounds
-    field, slopes, rows = step.work(0), step.work(1), stages * dim
+    field = step.work(0)
+    slopes = step.work(1)
+    rows = stages * dim
     round_ = stages * (field + len(jacobian)) + rows * (2 * stages + 5)
     newton = 6 * (round_ + rows**2) + 2 * (stages * slopes + 2 * rows**3)
     # one slow lane costs all lanes Newton's method
@@ -270,11 +279,14 @@ class _Step:
         entries: int = 0,
         symbols: Sequence[Symbol] = (),
     ) -> None:
-        self.graph, self.body = ScalarGraph(MOST_OPERATIONS), body
+        self.graph = ScalarGraph(MOST_OPERATIONS)
+        self.body = body
         symbols = symbols or system.equations.symbols
         self._inputs = {symbol: self.graph.input(i) for i, symbol in enumerate(symbols)}
-        self._system, self._coefficients = system, coefficients
-        self._stages, self._entries = stages, entries
+        self._system = system
+        self._coefficients = coefficients
+        self._stages = stages
+        self._entries = entries
         self.functions: list[_Function] = []
         self.parameters: list[float] = []
         self._known: dict[float, int] = {}
@@ -299,12 +311,14 @@ class _Step:
 
     def work(self, k: int) -> int:
         """Return the number of operations of a function."""
-        graph, nodes = self.graph, [*self.functions[k].nodes.values()]
+        graph = self.graph
+        nodes = [*self.functions[k].nodes.values()]
         return len(graph.needed(nodes, lambda n: not graph.varies[n])) + len(nodes)
 
     def source(self, more: int = 0) -> StepSource:
         """Return the source, of ``more`` operations than those of the functions."""
-        graph, dim = self.graph, self._system.dim
+        graph = self.graph
+        dim = self._system.dim
         given = {n: i for i, n in enumerate(self._inputs.values())}
         operations = more + sum(self.work(k) * f.calls for k, f in enumerate(self.functions))
         short = operations <= _SHORT
@@ -317,9 +331,11 @@ class _Step:
         ]
         slots = max(program.slots for program in programs)
         rows = self._stages * dim
-        numbers, most = rows + 7 * dim + slots, 4
+        numbers = rows + 7 * dim + slots
+        most = 4
         if self._entries:  # rounds take as long as those of the slowest block
-            numbers, most = numbers + self._stages * self._entries + 3 * rows**2, 2
+            numbers = numbers + self._stages * self._entries + 3 * rows**2
+            most = 2
         sizes = {
             "DIM": dim,
             "SLOTS": slots,
@@ -358,7 +374,8 @@ class _Step:
 
     def sum(self, constant: Number, terms: list[tuple[int, Number]]) -> int:
         """Return the node of a sum; a factor that all terms have is taken out."""
-        graph, common = self.graph, size(terms[0][1])
+        graph = self.graph
+        common = size(terms[0][1])
         if constant or any(size(c) != common for _, c in terms):
             common = 1
         total = self.number(constant)
@@ -384,7 +401,8 @@ class _Step:
 
     def _raised(self, base: int, exponent: Number) -> int:
         """Return a positive power: by squares and a root where that is possible."""
-        graph, whole = self.graph, int(exponent)
+        graph = self.graph
+        whole = int(exponent)
         rest = exponent - whole
         if whole > _LARGEST_MULTIPLIED or rest not in (0, Fraction(1, 2)):
             return graph.power(base, self.number(exponent))

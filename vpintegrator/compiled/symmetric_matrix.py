@@ -76,7 +76,8 @@ class SymmetricMatrix:
             (count,).
         """
         work = self._library.add_rows if jacobian.ndim == 2 else self._library.add_groups
-        jacobian, residuals = np.ascontiguousarray(jacobian), np.ascontiguousarray(residuals)
+        jacobian = np.ascontiguousarray(jacobian)
+        residuals = np.ascontiguousarray(residuals)
         work(
             *map(pointer, (self.array, gradient, jacobian, residuals)),
             *map(ctypes.c_long, (len(self.array), len(jacobian), self._threads)),

@@ -67,7 +67,8 @@ class Trace:
         values
             The parameters of the graph. They are combined in float64, whatever they are.
         """
-        old, new = self.graph, ScalarGraph()
+        old = self.graph
+        new = ScalarGraph()
         number: dict[int, int] = {}
         for n in old.needed(self.outputs):
             operation, *arguments = old.nodes[n]
@@ -204,7 +205,8 @@ class _Follower(_PyTorchAlone):
 
     def __init__(self, graph: ScalarGraph, dtype: torch.dtype) -> None:
         super().__init__()
-        self._operations, self._dtype = Operations(graph), dtype
+        self._operations = Operations(graph)
+        self._dtype = dtype
         # by id; the tensors are kept, so that no later one gets the id of an earlier one. What
         # depends on the window and has no nodes must not be used
         self._known: dict[int, tuple[torch.Tensor, np.ndarray | None]] = {}

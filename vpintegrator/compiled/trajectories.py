@@ -90,7 +90,8 @@ def integrate(
     states = np.empty((len(initial), steps + 1, system.dim))
     states[:, 0] = initial
     map = machine_code(ClassicalMap(method, system, step), initial, compiled)
-    part, done = max(min(steps // 100, _LARGEST_PART), 1), 0
+    part = max(min(steps // 100, _LARGEST_PART), 1)
+    done = 0
     for chunk in map.advance(initial[:, None], steps, chunk=part):
         states[:, done + 1 : done + 1 + chunk.shape[1]] = chunk
         done += chunk.shape[1]

@@ -76,7 +76,8 @@ def verify_model(machine: Predictor, model: Model, windows: Any = None) -> None:
         return model.predict(torch.from_numpy(windows)).numpy()
 
     with _pytorch(model), torch.no_grad(), unrolled():
-        expected, again = predicted(both), predicted(_nudged(both, generator))
+        expected = predicted(both)
+        again = predicted(_nudged(both, generator))
         if not np.array_equal(predicted(both), expected, equal_nan=True):
             raise NotCompilable("the model gives other states when it is called again")
         near = _near(model, both) & _near(model, expected)
@@ -118,8 +119,11 @@ def verify_residual(machine: Any, model: Model) -> None:
             near = _near(model, states)
             if not near.any():
                 continue
-            windows, targets, factors = windows[near], targets[near], factors[near]
-            near_vector, near_windows = _nudged(vector, generator), _nudged(windows, generator)
+            windows = windows[near]
+            targets = targets[near]
+            factors = factors[near]
+            near_vector = _nudged(vector, generator)
+            near_windows = _nudged(windows, generator)
             (states, slopes), (others, again) = (
                 _differentiated(model, trained, at, first, weights * factors)
                 for at, first in ((vector, windows), (near_vector, near_windows))
@@ -181,8 +185,10 @@ def _differentiated(
 
     The sum is that of the states (window, state, dim) times ``factors`` (window, state * dim).
     """
-    vector, window = torch.from_numpy(weights).requires_grad_(), torch.from_numpy(windows)
-    new, states = model.prediction_window, window[:, :0]
+    vector = torch.from_numpy(weights).requires_grad_()
+    window = torch.from_numpy(windows)
+    new = model.prediction_window
+    states = window[:, :0]
     with torch.enable_grad():
         flat = vector.split([p.size for p in trained.values()])
         named = {n: v.view(p.shape) for (n, p), v in zip(trained.items(), flat, strict=True)}
@@ -203,7 +209,8 @@ def _differentiated(
 def _random_states(
     model: Model, shape: tuple[int, ...], generator: np.random.Generator, sizes: Any = 1.0
 ) -> np.ndarray:
-    shift, scale = model.shift.numpy(), model.scale.numpy()
+    shift = model.shift.numpy()
+    scale = model.scale.numpy()
     if model.seen is not None:  # as far from singularities as they are
         return model.seen[generator.integers(len(model.seen), size=shape)].astype(scale.dtype)
     states = shift + scale * sizes * generator.normal(size=(*shape, model.dim))
@@ -230,7 +237,8 @@ def _compare(
     Numbers count as no smaller than ``floor``.
     """
     finite = np.isfinite(expected)
-    size, rounding = max(_size(expected), floor), _AMPLIFIED * _size(nudged - expected)
+    size = max(_size(expected), floor)
+    rounding = _AMPLIFIED * _size(nudged - expected)
     error = np.abs(found[finite] - expected[finite]).max(initial=0.0)
     allowed = np.sqrt(np.finfo(expected.dtype).eps) * size + min(rounding, _MOST * size)
     if not error <= allowed or np.isfinite(found[~finite]).any():

@@ -64,12 +64,17 @@ def inspect_dataset(dataset: Dataset | str | os.PathLike[str]) -> dict[str, Grou
 
 def _look_through(dataset: Dataset, name: str) -> Group:
     count, length, dim = shape = dataset.shapes[name]
-    times, conditions, system = dataset.times(name), dataset.conditions(name), dataset.system
+    times = dataset.times(name)
+    conditions = dataset.conditions(name)
+    system = dataset.system
     known = [key for key in dataset.varied if key != STEP and key in system.parameters]
     chosen = [[*dataset.varied].index(key) for key in known]
     invariants = (system.with_open(known) if known else system).invariants
-    low, high = np.full(dim, np.inf), np.full(dim, -np.inf)
-    missing, infinite, changes = 0, 0, []
+    low = np.full(dim, np.inf)
+    high = np.full(dim, -np.inf)
+    missing = 0
+    infinite = 0
+    changes = []
     part = max(1, _PART_BYTES // (8 * dim * max(length, 1)))
     for first in range(0, count if length else 0, part):
         rows = slice(first, first + part)

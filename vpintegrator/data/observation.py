@@ -143,7 +143,8 @@ class Observation:
         if all(text in system.components for text in texts):
             return None
         system.require_formulas("a function of the state that is observed")
-        equations, names = system.equations, _plain_names(system)
+        equations = system.equations
+        names = _plain_names(system)
         symbols = dict(zip(names.values(), equations.symbols, strict=True))
         scope = replace(equations.scope, values=symbols | dict(equations.scope.values))
         return StateFunction(equations, [parse(text, scope, where) for text in texts])
@@ -231,7 +232,8 @@ def split_list(text: str) -> list[str]:
     >>> split_list("q1, angle = atan2(x, y)")
     ['q1', 'angle = atan2(x, y)']
     """
-    entries, depth = [""], 0
+    entries = [""]
+    depth = 0
     for letter in text:
         depth += (letter in "([") - (letter in ")]")
         if letter == "," and depth == 0:

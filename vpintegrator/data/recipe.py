@@ -98,7 +98,8 @@ class Recipe:
     source: str = "recipe"
 
     def __post_init__(self) -> None:
-        where, system = self.source, self.system
+        where = self.source
+        system = self.system
         system.require_equations("integrating")
         check_keys(self.trajectories, GROUPS, f"{where}, [trajectories]")
         counts = {
@@ -290,9 +291,11 @@ class Recipe:
             If there are none, or fewer than are wanted.
         """
         # each state from the distribution of its own parameters
-        table, system = self.initial_conditions, self.varied
+        table = self.initial_conditions
+        system = self.varied
         conditions = system.states_of(table, self.source) if table else system.initial_conditions
-        generator, own = np.random.default_rng(self.seed), self.parameters(self.conditions())
+        generator = np.random.default_rng(self.seed)
+        own = self.parameters(self.conditions())
         return conditions.sample(self.count, generator, own)
 
     def parts(self) -> dict[str, tuple[slice, slice]]:
@@ -451,7 +454,8 @@ def _read(
         if not isinstance(table.get(key, kind()), kind):
             words = "text in quotes" if kind is str else f"a table, written [{key}]"
             raise InputError(f"{label}: '{key}' must be {words}, not {table[key]!r}")
-    solver, name = table.get("solver", {}), table["system"]
+    solver = table.get("solver", {})
+    name = table["system"]
     check_keys(solver, _SOLVER, f"{label}, [solver]")
     values = {**table.get("parameters", {}), **parameters}
     if "\n" in name:

@@ -56,7 +56,8 @@ class Range:
                 f"{where}: expected the least and the largest value, as in [1.5, 2.5] or "
                 f"{{ low = 0.1, high = 10, log = true }}, found {entry!r}"
             )
-        low, high = float(given["low"]), float(given["high"])
+        low = float(given["low"])
+        high = float(given["high"])
         log = plain(f"{where}, log", given.get("log", False), (bool,))
         least = 0.0 if log or where.endswith(f" {STEP}") else -math.inf
         if not least < low < high or not math.isfinite(high - low):
@@ -78,7 +79,9 @@ class Range:
 
     def at(self, part: Any) -> Any:
         """Return quantiles, for parts between 0 and 1."""
-        part, low, high = np.asarray(part), self.low, self.high
+        part = np.asarray(part)
+        low = self.low
+        high = self.high
         value = low * (high / low) ** part if self.log else low + (high - low) * part
         return np.clip(value, low, high)  # whatever rounding does
 
@@ -170,7 +173,8 @@ class Variation:
         InputError
             If there is no such parameter, or the dimension, a period or a symmetry depends on it.
         """
-        where, names = f"{where}, [vary]", self.parameters
+        where = f"{where}, [vary]"
+        names = self.parameters
         try:
             system.with_open(names)
         except InputError as error:

@@ -63,7 +63,8 @@ def read_chart(trial: TrialStates, source: str) -> ChartEquations:
         If it is not understood, the two maps are not inverse to each other, or the vector field or
         Hamiltonian is not that of the system in these components.
     """
-    base, where = trial.equations, f"{source}, [chart]"
+    base = trial.equations
+    where = f"{source}, [chart]"
     table = base.table["chart"]
     check_table(table, _KEYS, where)
     given = {key: entry for key, entry in table.items() if key not in ("map", "inverse")}
@@ -114,12 +115,15 @@ def _components(
 
 def _check_inverse(trial: TrialStates, chart: ChartEquations, where: str) -> None:
     """Whether inverse(chart(z)) = z, also where angles have turned."""
-    base, states = trial.equations, trial.states
+    base = trial.equations
+    states = trial.states
     back = ExactFormulas(chart.inverse, chart.equations.symbols)
     own = {i: high(period) for i, period in base.periods.items()}
-    sizes, here = 1 + np.abs(states).max(axis=1), f"{where}, [chart.inverse]"
+    sizes = 1 + np.abs(states).max(axis=1)
+    here = f"{where}, [chart.inverse]"
     for i, period in (None, Fraction()), *chart.equations.periods.items():
-        turned, what = chart.states.copy(), ""
+        turned = chart.states.copy()
+        what = ""
         if i is not None:
             turned[:, i] += 3 * high(period)
             what = "after a turn of an angle "
@@ -132,7 +136,8 @@ def _with_field(
     trial: TrialStates, chart: ChartEquations, derived: bool, where: str
 ) -> ChartEquations:
     """Return the chart with its vector field, derived or checked."""
-    base, algebra = trial.equations, trial.equations.algebra
+    base = trial.equations
+    algebra = trial.equations.algebra
     algebra.allow_derivatives()
     rates = []
     for value in chart.map:
@@ -190,8 +195,11 @@ class Chart(Generic[S]):
     """
 
     def __init__(self, equations: ChartEquations, system: S) -> None:
-        base, own = equations.base, equations.equations
-        self.system, self.components, self._equations = system, own.components, equations
+        base = equations.base
+        own = equations.equations
+        self.system = system
+        self.components = own.components
+        self._equations = equations
         old = {symbol: f"z[{i}]" for i, symbol in enumerate(base.symbols)}
         new = {symbol: f"z[{i}]" for i, symbol in enumerate(own.symbols)}
         names = dict(zip(base.symbols, base.components, strict=True))

@@ -221,7 +221,8 @@ class ClaimTrial(ABC):
         terms, and to the rounding errors of the largest. Components with ``periods`` agree up to
         these.
         """
-        found, floor = self.at(states), HIGH.mpf(10) ** -40 if self.is_exact else 10.0
+        found = self.at(states)
+        floor = HIGH.mpf(10) ** -40 if self.is_exact else 10.0
         change = np.abs(less_turns(found - expected, periods or {}))
         largest = 1 + np.maximum(np.abs(self.values), np.abs(found)).max(axis=1, keepdims=True)
         size = np.abs(found) + np.abs(expected) + np.abs(sizes) + largest * floor
@@ -260,8 +261,11 @@ class TrialStates(ClaimTrial):
         exact: bool = True,
         most: int = POINTS,
     ) -> None:
-        self.equations, self.is_map = equations, bool(equations.stages)
-        self.halves, self.domain, self.is_exact = equations.halves, domain, exact
+        self.equations = equations
+        self.is_map = bool(equations.stages)
+        self.halves = equations.halves
+        self.domain = domain
+        self.is_exact = exact
         self.tolerance = self.slope_tolerance = OF_ROUNDED if equations.rounded else TOLERANCE
         stages = equations.stages or (dict(enumerate(equations.vector_field)),)
         self._map = FormulaMap(replace(equations, stages=stages, iterations=1), self._columns)
@@ -272,7 +276,8 @@ class TrialStates(ClaimTrial):
         else:
             values = self.at(candidates)
             known = _is_known(values)
-            self.states, self.values = candidates[known], values[known]
+            self.states = candidates[known]
+            self.values = values[known]
 
     def _function(self, values: Iterable[Value]) -> ExactFormulas | DoubleFormulas:
         kind = ExactFormulas if self.is_exact else DoubleFormulas
@@ -297,7 +302,8 @@ class TrialStates(ClaimTrial):
 
     @cached_property
     def scalars(self) -> dict[str, Callable[..., np.ndarray]]:  # type: ignore[override]
-        e, found = self.equations, dict[str, Callable[..., np.ndarray]]()
+        e = self.equations
+        found = dict[str, Callable[..., np.ndarray]]()
         for name, value in e.invariants.items():
             # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
             if e.stages or value is not e.hamiltonian or e.explicit_time is not None:
@@ -326,11 +332,13 @@ def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:
     e = trial.equations
     for name, scalar in trial.scalars.items():
         where = f"{source}, [invariants] {name}"
-        what, tolerance = "this is not constant: the map changes it by {}", trial.tolerance
+        what = "this is not constant: the map changes it by {}"
+        tolerance = trial.tolerance
         if trial.is_map:
             terms = np.stack([scalar(trial.values), -scalar(trial.states)], axis=1)
         else:
-            terms, tolerance = trial.rate_terms(name), trial.slope_tolerance
+            terms = trial.rate_terms(name)
+            tolerance = trial.slope_tolerance
             what = "this is not constant along solutions: its time derivative is {}"
         yield _sum_claim(where, what, terms, tolerance)
     for number, rho in enumerate(e.reversing_symmetries, start=1):
@@ -346,7 +354,8 @@ def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:
         yield from _form_claims(trial, source)
     elif e.hamiltonian is None:
         what = "the divergence of the vector field is {}, not zero,"
-        key, terms = "divergence_free", trial.divergence_terms()
+        key = "divergence_free"
+        terms = trial.divergence_terms()
         claim = _sum_claim(f"{source}, {key}", what, terms, trial.slope_tolerance)
         yield replace(claim, declared=e.divergence_free, key=key)
 
@@ -359,7 +368,8 @@ def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
     InputError
         Naming the first claim that does not hold, and a state where it fails.
     """
-    e, found = trial.equations, dict[str, bool]()
+    e = trial.equations
+    found = dict[str, bool]()
     if e.hamiltonian is not None:
         found = {"divergence_free": True, "symplectic": True}
         if e.divergence_free is False:
@@ -399,7 +409,8 @@ def symmetry_claim(trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where
 
 def _period_claim(trial: ClaimTrial, angles: Sequence[int], where: str, words: str) -> Claim:
     """Return the claim that values are the same after one turn of all angles, either way."""
-    generator, turned = random.Random(20231219), trial.states.copy()
+    generator = random.Random(20231219)
+    turned = trial.states.copy()
     own = {i: trial.number(trial.equations.periods[i]) for i in angles}
     for i, period in own.items():
         turned[:, i] += [generator.choice((-1, 1)) * period for _ in turned]
@@ -410,7 +421,8 @@ def _period_claim(trial: ClaimTrial, angles: Sequence[int], where: str, words: s
 
 def _form_claims(trial: ClaimTrial, source: str) -> Iterator[Claim]:
     """Yield the claims DM^T J DM = J and det DM = 1, which decimals of a file may round."""
-    e, dim = trial.equations, len(trial.equations.symbols)
+    e = trial.equations
+    dim = len(trial.equations.symbols)
     if dim > _LARGEST and trial.is_exact:
         if e.symplectic or e.divergence_free:
             words = "volume and form are checked for maps of up to"
@@ -433,7 +445,8 @@ def _structure_defect(slopes: np.ndarray, key: str, trial: ClaimTrial) -> Any:
 
     Components are measured in units in which the derivatives are about 1.
     """
-    sizes, dim = np.minimum(np.abs(slopes), _LARGEST_SLOPE).astype(np.float64), len(slopes)
+    sizes = np.minimum(np.abs(slopes), _LARGEST_SLOPE).astype(np.float64)
+    dim = len(slopes)
     # errors of differences are no derivatives
     sizes[sizes <= (0 if trial.is_exact else trial.slope_tolerance * sizes.max())] = 0
     with np.errstate(invalid="ignore"):  # SciPy makes a permutation of the scales
@@ -448,7 +461,8 @@ def _structure_defect(slopes: np.ndarray, key: str, trial: ClaimTrial) -> Any:
     form[positions, momenta] -= 1
     form[momenta, positions] += 1
     root = np.sqrt(units[positions] / units[momenta])  # units that keep the form
-    units[positions], units[momenta] = root, 1 / root
+    units[positions] = root
+    units[momenta] = 1 / root
     return np.abs(form * units * units[:, None]).max() / scale**2
 
 

@@ -29,7 +29,8 @@ def _of_two_flows(first: Sequence[float], second: Sequence[float]) -> tuple[floa
     b_{k-1}; the remaining b_k = 1/2 - b_1 - ... and the rest by symmetry.
     """
     numbers = [x for pair in zip(first, (*second, 0.5 - sum(second)), strict=True) for x in pair]
-    factors, last = [], 0.0
+    factors = []
+    last = 0.0
     for number in numbers:
         last = number - last
         factors.append(last)

@@ -114,7 +114,8 @@ def _is_contradicted(names: Sequence[str]) -> bool:
     """
     half = len(names) // 2
     bases = [_split(name)[0].lower() for name in _plain(names)]
-    first, second = {*bases[:half]}, {*bases[half:]}
+    first = {*bases[:half]}
+    second = {*bases[half:]}
     if len(first | second) == 1:
         return False
     return bool(first & {*_MOMENTA} or second & {*_SURE} or first & second)

@@ -22,7 +22,10 @@ import scipy  # loads scipy.integrate when it is used
 from vpintegrator.runtime.deadline import check_time
 
 Field = Callable[[np.ndarray, np.ndarray], np.ndarray]  # components and parameters, by trajectory
-_SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0  # safety factor, and bounds of the change of a step
+# safety factor, and bounds of the change of a step
+_SAFETY = 0.9
+_LEAST = 0.2
+_MOST = 10.0
 _ORDER = 8
 _MOST_STEPS = 20_000  # steps after which a solution counts as not returning
 _SMALLEST = 1e-14  # step, of the time
@@ -59,11 +62,15 @@ class AdaptiveSteps:
     def __init__(
         self, field: Field, rtol: float, atol: float, sizes: np.ndarray | float = 0.0
     ) -> None:
-        self.field, self._rtol, self._atol = field, rtol, atol
+        self.field = field
+        self._rtol = rtol
+        self._atol = atol
         self._sizes = np.reshape(sizes, (-1, 1))
         method = scipy.integrate.DOP853
         self._a = [method.A[s, :s] for s in range(method.n_stages)]
-        self._b, self._e3, self._e5 = method.B, method.E3, method.E5
+        self._b = method.B
+        self._e3 = method.E3
+        self._e5 = method.E5
 
     def step(
         self,
@@ -168,14 +175,17 @@ def coarse_states(
     """
     formulas = AdaptiveSteps(lambda state, _: field(state), tolerance, tolerance)
     none = np.empty((0, state.shape[1]))
-    rate, size, left = field(state), np.abs(state), np.full(state.shape[1], duration)
+    rate = field(state)
+    size = np.abs(state)
+    left = np.full(state.shape[1], duration)
     terms = formulas.terms(state, rate, none)
     step = np.minimum(formulas.first_step(state, rate, none), left)
     yield state, size
     for _ in range(steps):
         new, new_rate, error = formulas.step(state, rate, step, none, size)
         accepted = error <= 1
-        state, rate = np.where(accepted, new, state), np.where(accepted, new_rate, rate)
+        state = np.where(accepted, new, state)
+        rate = np.where(accepted, new_rate, rate)
         size = np.maximum(size, np.abs(state))
         size = np.where(accepted, np.maximum(size, step * terms), size)
         yield state, size
@@ -242,13 +252,18 @@ def follow(
     most_steps
         Number of steps to one passage after which a solution counts as not returning.
     """
-    ends, durations = np.full(state.shape, np.nan), np.full(state.shape[1], np.nan)
+    ends = np.full(state.shape, np.nan)
+    durations = np.full(state.shape[1], np.nan)
     rows = np.flatnonzero(np.isfinite(state).all(axis=0))
-    state, parameters, event = state[:, rows], parameters[:, rows], event.of(rows)
+    state = state[:, rows]
+    parameters = parameters[:, rows]
+    event = event.of(rows)
     rate = formulas.field(state, parameters)
-    time, passed = np.zeros(len(rows)), np.zeros(len(rows), dtype=int)
+    time = np.zeros(len(rows))
+    passed = np.zeros(len(rows), dtype=int)
     step = formulas.first_step(state, rate, parameters)
-    size, terms = np.abs(state), formulas.terms(state, rate, parameters)
+    size = np.abs(state)
+    terms = formulas.terms(state, rate, parameters)
     for _ in range(most_steps * event.count):
         if not len(rows):
             break
@@ -264,7 +279,8 @@ def follow(
         if event.normal is None:
             accepted = error <= 1  # and so finite
             done = accepted & last
-            ends[:, rows[done]], durations[rows[done]] = new[:, done], event.until[done]
+            ends[:, rows[done]] = new[:, done]
+            durations[rows[done]] = event.until[done]
         else:
             before, after = (event.normal @ z - event.value for z in (state, new))
             error[np.abs(after - before) > _FAR * event.period] = np.inf
@@ -290,9 +306,16 @@ def follow(
         lost = ~(step > _SMALLEST * time) | ~np.isfinite(time) | (accepted & last)
         keep = ~(done | lost)
         if not keep.all():
-            rows, time, step, passed = rows[keep], time[keep], step[keep], passed[keep]
-            state, rate, parameters = state[:, keep], rate[:, keep], parameters[:, keep]
-            size, terms, event = size[:, keep], terms[:, keep], event.of(keep)
+            rows = rows[keep]
+            time = time[keep]
+            step = step[keep]
+            passed = passed[keep]
+            state = state[:, keep]
+            rate = rate[:, keep]
+            parameters = parameters[:, keep]
+            size = size[:, keep]
+            terms = terms[:, keep]
+            event = event.of(keep)
     return ends, durations
 
 
@@ -307,12 +330,15 @@ def _passage(
 
     ``before``, ``after``, ``slope`` and ``last_slope`` are heights and slopes at the ends.
     """
-    first, last = event.level(before), event.level(after)
-    passed, height = last > first, np.zeros_like(after)
+    first = event.level(before)
+    last = event.level(after)
+    passed = last > first
+    height = np.zeros_like(after)
     if event.period < np.inf:
         # the next of the equal planes on the way
         height = np.where(passed, last, first + (slope > 0)) * event.period
-        before, after = before - height, after - height
+        before = before - height
+        after = after - height
     # both ends on one side, and beyond the plane between: the cubic says so
     doubtful = (before * after > 0) & (slope * last_slope < 0) & (before * slope < 0)
     if len(which := np.flatnonzero(doubtful)):
@@ -332,7 +358,9 @@ def _located(
     ``begin`` has states, rates and parameters at the beginning of the step, ``times`` a first guess
     of the time and the length of the step.
     """
-    (state, rate, parameters), (later, step), normal = begin, times, event.normal
+    (state, rate, parameters) = begin
+    (later, step) = times
+    normal = event.normal
     assert normal is not None
     for _ in range(_NEWTON):
         at = formulas.stages(state, rate, later, parameters)[1]
@@ -353,7 +381,9 @@ class _Cubic:
     def __init__(
         self, first: np.ndarray, last: np.ndarray, slope: np.ndarray, last_slope: np.ndarray
     ) -> None:
-        self._first, self._last, self._slope = first, last, slope
+        self._first = first
+        self._last = last
+        self._slope = slope
         self._c2 = 3 * (last - first) - 2 * slope - last_slope
         self._c3 = 2 * (first - last) + slope + last_slope
 
@@ -370,11 +400,14 @@ class _Cubic:
 
     def root(self) -> np.ndarray:
         """Return the upward zero of the cubic; the zero beyond the turn if both ends are above."""
-        low, high = np.zeros_like(self._first), np.ones_like(self._first)
-        above, below = (self._first > 0) & (self._last > 0), (self._first < 0) & (self._last < 0)
+        low = np.zeros_like(self._first)
+        high = np.ones_like(self._first)
+        above = (self._first > 0) & (self._last > 0)
+        below = (self._first < 0) & (self._last < 0)
         if (above | below).any():
             turn = self.turn()
-            low, high = np.where(above, turn, low), np.where(below, turn, high)
+            low = np.where(above, turn, low)
+            high = np.where(below, turn, high)
         return _bisected(lambda s: self.at(s) < 0, low, high)
 
 
@@ -385,5 +418,6 @@ def _bisected(
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         before = is_before(middle)
-        low, high = np.where(before, middle, low), np.where(before, high, middle)
+        low = np.where(before, middle, low)
+        high = np.where(before, high, middle)
     return (low + high) / 2

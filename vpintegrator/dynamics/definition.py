@@ -101,15 +101,19 @@ def _read_return_map(
     texts: dict[str, Any], table: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Definition:
     """Take the flow for the flow, and the section for the system."""
-    source, given, own = texts["source"], dict(given), table["return_map"]
+    source = texts["source"]
+    given = dict(given)
+    own = table["return_map"]
     energy = own.get("energy")
     if ENERGY not in table.get("parameters", {}):
         energy = given.pop(ENERGY, energy)
     elif energy is not None:
         raise InputError(f"{source}, [parameters] {ENERGY}: this is that of the return map")
     rest = {key: entry for key, entry in table.items() if key != "return_map"}
-    flow, value = _read(texts, rest, given), None
-    parameters, definitions = dict(flow.parameters), dict(flow.definitions)
+    flow = _read(texts, rest, given)
+    value = None
+    parameters = dict(flow.parameters)
+    definitions = dict(flow.definitions)
     if energy is not None:
         value = constant(flow.equations, energy, f"{source}, [return_map] energy")
         parameters[ENERGY] = float(value)  # type: ignore[arg-type]
@@ -137,7 +141,8 @@ def _read_return_map(
 
 def _checked(definition: Definition, trial: TrialStates) -> Definition:
     """Check the declared properties of the equations, and read what depends on them."""
-    source, equations = definition.source, definition.equations
+    source = definition.source
+    equations = definition.equations
     if equations.stages or equations.vector_field:
         divergence_free, is_canonical = check_claims(trial, source)
     else:
@@ -173,7 +178,8 @@ def within_reach(source: str) -> Iterator[None]:
 
 
 def _read_defaults(table: Mapping[str, Any], source: str) -> dict[str, Any]:
-    defaults, where = table.get("defaults", {}), f"{source}, [defaults]"
+    defaults = table.get("defaults", {})
+    where = f"{source}, [defaults]"
     check_table(defaults, _DEFAULTS, where)
     for key, value in defaults.items():
         if not 0 < value <= _LARGEST_DEFAULT:

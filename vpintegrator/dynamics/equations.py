@@ -181,7 +181,8 @@ def hamiltonian_rates(
 ) -> tuple[Value, ...]:
     """Return dH/dp and -dH/dq in the order of the components; ``halves`` are positions, momenta."""
     algebra.allow_derivatives()
-    slopes, rates = algebra.gradient(hamiltonian), dict[int, Value]()
+    slopes = algebra.gradient(hamiltonian)
+    rates = dict[int, Value]()
     for q, p in zip(*halves, strict=True):
         rates[q] = slopes.get(symbols[p], 0)
         rates[p] = algebra.scale(-1, slopes.get(symbols[q], 0))
@@ -255,8 +256,10 @@ class ReturnSection:
         """a, b and c of H - energy = a p**2/2 + b p + c, p the momentum that follows."""
         if self.conjugate is None:
             return None
-        e, algebra = self.flow, self.flow.algebra
-        p, hamiltonian = e.symbols[self.conjugate], e.hamiltonian
+        e = self.flow
+        algebra = self.flow.algebra
+        p = e.symbols[self.conjugate]
+        hamiltonian = e.hamiltonian
         assert hamiltonian is not None and self.energy is not None
         algebra.allow_derivatives()
         slope = algebra.gradient(hamiltonian).get(p, 0)
@@ -273,7 +276,8 @@ class ReturnSection:
         """The momentum that follows, as a formula."""
         if self.parabola is None:
             return None
-        (a, b, c), algebra = self.parabola, self.flow.algebra
+        (a, b, c) = self.parabola
+        algebra = self.flow.algebra
         square = algebra.subtract(algebra.multiply(b, b), algebra.multiply(2, a, c))
         root = algebra.call("sqrt", square)
         return algebra.divide(algebra.subtract(algebra.scale(self.sign, root), b), a)
@@ -366,7 +370,8 @@ class StateFunction:
     """
 
     def __init__(self, equations: Equations, expressions: Sequence[Value]) -> None:
-        self._dim, self._open = len(equations.symbols), len(equations.open)
+        self._dim = len(equations.symbols)
+        self._open = len(equations.open)
         self.made = cache(lambda library: vectorised(expressions, equations.arguments, library))
 
     def __call__(self, state: Any, parameters: Any = None) -> Any:
@@ -420,7 +425,8 @@ class ScalarFunction(StateFunction):
 
     def __init__(self, equations: Equations, expression: Value, name: str) -> None:
         super().__init__(equations, [expression])
-        self.expression, self._name = expression, name
+        self.expression = expression
+        self._name = name
 
     def __repr__(self) -> str:
         return f"<{self._name}: a function of states (..., {self._dim})>"
@@ -483,7 +489,8 @@ class FormulaDomain:
     """
 
     def __init__(self, equations: Equations, formulas: Sequence[Value]) -> None:
-        self.equations, self.formulas = equations, list(formulas)
+        self.equations = equations
+        self.formulas = list(formulas)
 
     @classmethod
     def of_motion(cls, equations: Equations) -> FormulaDomain:
@@ -500,7 +507,8 @@ class FormulaDomain:
 
     def reason(self, state: np.ndarray, parameters: np.ndarray | None = None) -> str:
         """Return the innermost formula without a value at a state (dim,), and the state."""
-        e, numbers = self.equations, [*state, *(() if parameters is None else parameters)]
+        e = self.equations
+        numbers = [*state, *(() if parameters is None else parameters)]
         names = {s: s.name for s in e.arguments} | dict(zip(e.symbols, e.components, strict=True))
         nodes = below(self.formulas)
         row = np.array([numbers], dtype=np.float64)
@@ -596,7 +604,9 @@ class FormulaMap:
 
     def jacobian(self, components: np.ndarray, parameters: Sequence[Any] = ()) -> np.ndarray:
         """Return derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""
-        e, dim, shape = self._equations, len(components), components.shape[1:]
+        e = self._equations
+        dim = len(components)
+        shape = components.shape[1:]
         point = np.array(components, dtype=np.result_type(components, np.float64))
         result = np.zeros((dim, dim, *shape), point.dtype)
         result[range(dim), range(dim)] = 1.0
@@ -608,5 +618,6 @@ class FormulaMap:
                     rows[i] += slope * result[j]
                 values = function(*point, *parameters)
                 for i, value in zip(stage, values, strict=True):
-                    result[i], point[i] = rows[i], value
+                    result[i] = rows[i]
+                    point[i] = value
         return result

@@ -67,7 +67,8 @@ def separated(
     basis = _Basis()
     if constant:
         basis.reduced(1, CONSTANT)
-    coefficients, terms = list[Value](), list[Terms]()
+    coefficients = list[Value]()
+    terms = list[Terms]()
     for products in split:
         if products is None:
             return None
@@ -125,7 +126,8 @@ class _Basis:
 
     def reduced(self, value: Value, number: int) -> Combination:
         """Return a formula in terms of the members, or as a new one with this number."""
-        row, combination = _over_atoms(value), Combination()
+        row = _over_atoms(value)
+        combination = Combination()
         for pivot, known, own in self._rows:
             if factor := row.get(pivot, 0):
                 factor = tidy(Fraction(factor) / known[pivot])
@@ -142,11 +144,13 @@ def _over_atoms(value: Value) -> dict[int, Number]:
     constant: Number = 0
     match value:
         case Sum(terms=terms):
-            row, constant = {term.number: c for term, c in terms}, value.constant
+            row = {term.number: c for term, c in terms}
+            constant = value.constant
         case Expression():
             row = {value.number: 1}
         case _:
-            row, constant = {}, value
+            row = {}
+            constant = value
     return row | ({-1: constant} if constant else {})
 
 
@@ -204,7 +208,9 @@ class Family:
     def __init__(
         self, system: System, conditions: Sequence[str], step: float | None = None
     ) -> None:
-        self.system, self.conditions, self.step = system, tuple(conditions), step
+        self.system = system
+        self.conditions = tuple(conditions)
+        self.step = step
         if not self.conditions or len({*conditions}) < len(self.conditions):
             raise InputError(f"a family needs conditions, each once, not {list(conditions)}")
         if (STEP in self.conditions) == (step is not None):
@@ -237,7 +243,8 @@ class Family:
     @cached_property
     def extended(self) -> System:
         """The autonomous system of extended states."""
-        base, equations = self.system, self._extended
+        base = self.system
+        equations = self._extended
         definition = replace(
             base.definition,
             source=f"{base.name} with {', '.join(self.conditions)} left open",
@@ -277,7 +284,9 @@ class Family:
 
 def _extended_equations(family: Family) -> tuple[Equations, list[Value], list[int]]:
     """Return the equations in coefficients of the field; in the conditions where that fails."""
-    equations, step, fixed = family._equations, family._step, family.step is not None
+    equations = family._equations
+    step = family._step
+    fixed = family.step is not None
     algebra = equations.algebra
     plain: list[Value] = list(family._symbols)
     if equations.is_map:
@@ -294,7 +303,8 @@ def _extended_equations(family: Family) -> tuple[Equations, list[Value], list[in
     ):
         values = [algebra.multiply(step, value) for value in formulas]
         vanishing = [] if fixed else [family.conditions.index(STEP)]
-        symbols, components = family._symbols, plain
+        symbols = family._symbols
+        components = plain
     else:
         taken = {symbol.name for symbol in equations.symbols}
         names = [f"k{n + 1}" for n in range(len(components))]

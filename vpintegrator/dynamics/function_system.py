@@ -81,7 +81,8 @@ class GivenFunction:
     scalars: dict[str, PythonCall] = field(init=False)
 
     def __post_init__(self) -> None:
-        half, order = len(self.components) // 2, list(range(len(self.components)))
+        half = len(self.components) // 2
+        order = list(range(len(self.components)))
         if self.hamiltonian is not None or self.structure == "symplectic":
             order = list(canonical_order(self.components, "components")) or order
         self.halves = order[:half], order[half:]
@@ -184,7 +185,8 @@ class GivenFunction:
 
     def _compare(self, system: System, call: PythonCall) -> None:
         """Compare a function with its formulas; InputError where the Hamiltonian is another's."""
-        (points, _), dim = self._sample(), len(self.components)
+        (points, _) = self._sample()
+        dim = len(self.components)
         function = BatchFunction(call, dim, self.parameters, points)
         with np.errstate(all="ignore"):
             found = function(points)
@@ -210,7 +212,8 @@ class GivenFunction:
         def batch(call: PythonCall, count: int = 0) -> BatchFunction:
             return BatchFunction(call, count, self.parameters, points)
 
-        energy, call = None if self.energy is None else batch(self.energy), self.call
+        energy = None if self.energy is None else batch(self.energy)
+        call = self.call
         if call is None:
             assert self.energy is not None and energy is not None
             if energy.library != "torch":
@@ -291,7 +294,10 @@ class CalledFunction(System):
         scalars: Mapping[str, BatchFunction],
         reason: str,
     ) -> None:
-        self.given, self.values, self.scalars, self._reason = given, values, scalars, reason
+        self.given = given
+        self.values = values
+        self.scalars = scalars
+        self._reason = reason
         super().__init__(text, given.name, source=given.source)
         for name in scalars.keys() - self.invariants.keys():
             self.invariants[name] = partial(self.at, scalars[name])
@@ -366,7 +372,8 @@ class CalledFunction(System):
         if self.values.library != "torch":
             self.require_formulas("a gradient")
         rows = components.flatten(1).T  # (point, dim)
-        states, clock = rows[:, : self.phase_dim], rows[:, self.phase_dim :]
+        states = rows[:, : self.phase_dim]
+        clock = rows[:, self.phase_dim :]
         times = clock[:, 0] if clock.shape[1] else states.new_zeros(len(states))
         rates = torch.cat([self.values.evaluate(states, times), torch.ones_like(clock)], dim=1)
         return rates.T.reshape(components.shape)
@@ -407,9 +414,13 @@ class _CalledTrial(ClaimTrial):
     """States of the sampling domain of a function that is called, in double precision."""
 
     def __init__(self, system: CalledFunction, points: np.ndarray) -> None:
-        self.equations, self.is_map = system.equations, system.is_discrete
-        self.halves, self._dim = system.given.halves, system.phase_dim
-        self._system, self._points, self.states = system, points, points[:, : system.dim]
+        self.equations = system.equations
+        self.is_map = system.is_discrete
+        self.halves = system.given.halves
+        self._dim = system.phase_dim
+        self._system = system
+        self._points = points
+        self.states = points[:, : system.dim]
         self.values = self.at(self.states)
         noises = [system.values.noise, *(each.noise for each in system.scalars.values())]
         self.tolerance = max(EXACT, OF_NOISE * max(noises))
@@ -433,14 +444,16 @@ class _CalledTrial(ClaimTrial):
 
     def check_hamiltonian(self, energy: BatchFunction) -> None:
         """Raise InputError where the vector field is not (dH/dp, -dH/dq)."""
-        (positions, momenta), values = self.halves, self.values[:, : self._dim]
+        (positions, momenta) = self.halves
+        values = self.values[:, : self._dim]
         slopes = energy.sound_slopes(self._points)[:, 0]
         expected = np.empty_like(values)
         expected[:, positions] = slopes[:, momenta]
         expected[:, momenta] = -slopes[:, positions]
         defects = np.abs(values - expected).max(axis=1)
         what = "f is not (dH/dp, -dH/dq), they differ by {}"
-        where, sizes = f"{self._system.given.source}, hamiltonian", 1 + np.abs(values).max(axis=1)
+        where = f"{self._system.given.source}, hamiltonian"
+        sizes = 1 + np.abs(values).max(axis=1)
         self.require(Claim(where, what, defects, sizes, energy.slope_tolerance))
 
 
@@ -501,7 +514,8 @@ def _depends_on_time(values: BatchFunction, points: np.ndarray) -> bool:
 
 def _reference_of(function: Any) -> str | None:
     """Return ``module:name`` of the function, where it has one."""
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<>")
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", "<>")
     if module == "__main__":
         module = getattr(sys.modules["__main__"], "__file__", None)
         module = None if module is None else Path(module).stem
@@ -544,7 +558,8 @@ def _initial_table(sample: Any) -> dict[str, Any]:
 
 def _symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str, str]] | None:
     """Return reversing symmetries as tables of expressions, None without any."""
-    dim, tables = len(components), []
+    dim = len(components)
+    tables = []
     words = f"a list of matrices ({dim}, {dim}), or of the {dim} signs on their diagonals"
     for given in of_kind("reversing_symmetries", symmetries, (list, tuple, np.ndarray), words):
         matrix = real_array("reversing_symmetries", given, None)

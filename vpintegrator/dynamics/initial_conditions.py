@@ -111,11 +111,14 @@ class InitialConditions:
     """
 
     def __init__(self, system: SystemProperties, table: Mapping[str, Any], source: str) -> None:
-        self.system, self.where = system, f"{source}, [initial_conditions]"
+        self.system = system
+        self.where = f"{source}, [initial_conditions]"
         of_kind(self.where, table, Mapping, "a table")
-        name, e = table.get("distribution", ""), system.equations
+        name = table.get("distribution", "")
+        e = system.equations
         one_of(f"{self.where} distribution", name, _KEYS)
-        self.distribution, kinds = name, _KEYS[name]
+        self.distribution = name
+        kinds = _KEYS[name]
         defaults = {key: _DEFAULTS[key] for key in kinds if key in _DEFAULTS}
         self.table: dict[str, Any] = {**defaults, **table}
         if missing := kinds.keys() - self.table.keys():
@@ -156,7 +159,8 @@ class InitialConditions:
             If a list holds fewer than ``count`` states, or no state with the energy, or in the
             domain of the equations, is found.
         """
-        count, what = self.available if count is None else count, "the number of initial states"
+        count = self.available if count is None else count
+        what = "the number of initial states"
         count = whole(f"{self.where}: {what}", count, 0, _MOST_NUMBERS // self.system.dim)
         parameters = np.empty((count, 0)) if parameters is None else parameters
         if self._states is None:
@@ -171,8 +175,11 @@ class InitialConditions:
 
     def _in_domain(self, generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
         """Draw states in the domain of the equations; those outside are drawn again."""
-        domain, count, told = FormulaDomain.of_motion(self.system.equations), len(parameters), ""
-        states, outside = np.empty((count, self.system.dim)), np.arange(count)
+        domain = FormulaDomain.of_motion(self.system.equations)
+        count = len(parameters)
+        told = ""
+        states = np.empty((count, self.system.dim))
+        outside = np.arange(count)
         for draws in range(_DRAWS + 1):
             own = parameters[outside]
             states[outside] = self._with_time(self._draw(generator, own), generator, own)
@@ -193,7 +200,8 @@ class InitialConditions:
 
     def _times(self) -> Numbers:
         """Between which times trajectories start, where the equations depend on time."""
-        name, period = str(self.system.time), self.system.period
+        name = str(self.system.time)
+        period = self.system.period
         given = self.table.get(name, [0, period or 0.0])
         bounds = given if isinstance(given, list) else [given, given]
         return self._numbers(self._pair(bounds, name), f"{name}: the earliest time is the later")
@@ -222,7 +230,8 @@ class InitialConditions:
     def _curves(self) -> np.ndarray:
         numbers = (self._number(self.table[key], key) for key in ("start", "stop", "step"))
         start, stop, step = (float(number) for number in numbers)  # type: ignore[arg-type]
-        curves, parameter = self.table["curves"], self.table["parameter"]
+        curves = self.table["curves"]
+        parameter = self.table["parameter"]
         if step <= 0 or not 0 < (stop - start) / step * self._dim * len(curves) < _MOST_LISTED:
             raise InputError(f"{self.where}: need curves, start < stop and a positive step of size")
         values = start + step * np.arange(int(np.ceil((stop - start) / step)))
@@ -250,7 +259,8 @@ class InitialConditions:
         return lambda rng, given: rng.normal(*_halves(numbers(given)), (len(given), self._dim))
 
     def _sphere(self) -> Draw:
-        centre, radius = self._vector(self.table["centre"], "centre"), self.table["radius"]
+        centre = self._vector(self.table["centre"], "centre")
+        radius = self.table["radius"]
         values = self._numbers([*centre, self._number(radius, "radius")])
 
         def draw(generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
@@ -262,16 +272,20 @@ class InitialConditions:
         return draw
 
     def _energy_shell(self) -> Draw:
-        box, name = self._vectors("low", "high"), self.table["invariant"]
+        box = self._vectors("low", "high")
+        name = self.table["invariant"]
         limits = self._numbers(self._pair(self.table["energy"], "energy"))
         one_of(f"{self.where} invariant", name, self.system.invariants)
-        invariant, varies = self.system.invariants[name], bool(self.system.equations.open)
+        invariant = self.system.invariants[name]
+        varies = bool(self.system.equations.open)
 
         def draw(generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
-            count, proposed = len(parameters), 0
+            count = len(parameters)
+            proposed = 0
             low, high = _halves(np.broadcast_to(box(parameters), (count, 2 * self._dim)))
             least, most = np.broadcast_to(limits(parameters), (count, 2)).T
-            states, missing = np.empty((count, self.system.dim)), np.arange(count)
+            states = np.empty((count, self.system.dim))
+            missing = np.arange(count)
             while len(missing):
                 left = len(missing)
                 if varies:  # each state is of its own parameters
@@ -288,10 +302,12 @@ class InitialConditions:
                     done, first = np.unique(owners[accepted], return_index=True)
                     accepted = accepted[first]
                 else:
-                    done, accepted = missing[: len(accepted)], accepted[:left]
+                    done = missing[: len(accepted)]
+                    accepted = accepted[:left]
                 states[done] = proposals[accepted]
                 missing = np.setdiff1d(missing, done, assume_unique=True)
-                proposed, found = proposed + len(owners), count - len(missing)
+                proposed = proposed + len(owners)
+                found = count - len(missing)
                 if found < min(count, _LEAST_ACCEPTED * proposed) and proposed > _MOST_PROPOSALS:
                     lowest, highest = (f"{side[missing[0]]:g}" for side in (least, most))
                     raise InputError(
@@ -303,9 +319,12 @@ class InitialConditions:
         return draw
 
     def _formula(self) -> Draw:
-        where, scope, open_ = f"{self.where} random", self._scope, self.system.equations.open
+        where = f"{self.where} random"
+        scope = self._scope
+        open_ = self.system.equations.open
         taken = {*self.system.equations.scope.values, *scope.integers, "i"}
-        drawn, own = dict[str, Any](), list[Symbol]()
+        drawn = dict[str, Any]()
+        own = list[Symbol]()
         parts: list[tuple[bool, Numbers, int]] = []  # uniform or normal, two numbers, how many
         for name, entry in self.table["random"].items():
             if check_name(name, f"{where} {name}") in taken:
@@ -363,7 +382,8 @@ class InitialConditions:
 
     def _by_component(self, table: Any, key: str) -> list[Value]:
         """Return a number for each component, from a table by component or array."""
-        where, e = f"{self.where} {key}", self.system.equations
+        where = f"{self.where} {key}"
+        e = self.system.equations
         names = e.components[: self._dim]
         found = read_components(table, where, self._scope, names, e.arrays)
         if missing := [name for k, name in enumerate(names) if k not in found]:

@@ -64,7 +64,8 @@ def read_plot(equations: Equations, source: str) -> Plot:
     InputError
         If a key or name is unknown, a value is of another kind, or an expression not understood.
     """
-    table, where = equations.table["plot"], f"{source}, [plot]"
+    table = equations.table["plot"]
+    where = f"{source}, [plot]"
     check_table(table, _KEYS, where)
     coordinates: dict[str, Value] = {}
     for name, text in table.get("coordinates", {}).items():
@@ -72,8 +73,10 @@ def read_plot(equations: Equations, source: str) -> Plot:
         if name in equations.components:
             raise InputError(f"{place}: a component has this name; give the coordinate another")
         coordinates[readable(name, place)] = parse(text, equations.scope, place)
-    names, components = [*equations.components, *coordinates], equations.components
-    sphere, section = table.get("sphere"), table.get("section")
+    names = [*equations.components, *coordinates]
+    components = equations.components
+    sphere = table.get("sphere")
+    section = table.get("section")
     planes = (_names(pair, names, 2, f"{where} planes") for pair in table.get("planes", []))
     return Plot(
         planes=tuple((x, y) for x, y in planes),

@@ -186,7 +186,8 @@ class Definition:
             )
         else:
             flow = self.flow.with_open([name for name in names if name != ENERGY])
-            own, energy = flow.equations, self.definitions.get(ENERGY)
+            own = flow.equations
+            energy = self.definitions.get(ENERGY)
             symbols = {symbol.name: symbol for symbol in own.open}
             level: Value | None = None
             if ENERGY in names:
@@ -213,15 +214,22 @@ class SystemProperties:
     """
 
     def __init__(self, definition: Definition, family: Any = None) -> None:
-        self.definition, self.family = definition, family
+        self.definition = definition
+        self.family = family
         equations = definition.equations
-        self.text, self.name, self._source = definition.text, definition.name, definition.source
-        self.title, self.subject = definition.title, definition.subject
-        self.reference, self.description = definition.reference, definition.description
+        self.text = definition.text
+        self.name = definition.name
+        self._source = definition.source
+        self.title = definition.title
+        self.subject = definition.subject
+        self.reference = definition.reference
+        self.description = definition.description
         self.function = definition.function
         self.equations: Equations = equations
-        self.parameters, self.definitions = definition.parameters, definition.definitions
-        self.defaults, self.plot = definition.defaults, definition.plot
+        self.parameters = definition.parameters
+        self.definitions = definition.definitions
+        self.defaults = definition.defaults
+        self.plot = definition.plot
         self.return_table = definition.return_table
         self.divergence_free = definition.divergence_free
         self.is_canonical = definition.is_canonical

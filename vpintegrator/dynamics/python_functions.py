@@ -126,7 +126,8 @@ def read_call(
     own = [p.name for p in free if p.name not in parameters]
     if not own and any(p.kind is p.VAR_POSITIONAL for p in signature):
         own = ["y"]
-    dim, states = sum(map(len, halves)), [p for p in own if p not in _TIME]
+    dim = sum(map(len, halves))
+    states = [p for p in own if p not in _TIME]
     roles = dict.fromkeys(own, "t")
     if kind == "map" and len(own) == dim > 1:
         roles = {p: str(k) for k, p in enumerate(own)}
@@ -180,7 +181,9 @@ class BatchFunction:
     def __init__(
         self, call: PythonCall, count: int, parameters: Mapping[str, Any], points: np.ndarray
     ) -> None:
-        self.call, self.count, self.parameters = call, count, parameters
+        self.call = call
+        self.count = count
+        self.parameters = parameters
         self.noise = self._rounding = 0.0
         self._scales = np.append(_scales(points)[:-1], 1.0)
         dim = points.shape[1] - 1
@@ -266,7 +269,8 @@ class BatchFunction:
         shape = (len(points), self.count) if self.count else (len(points),)
         if not len(points):
             return np.empty(shape)
-        states, times = np.array(points[:, :-1], order="C"), np.array(points[:, -1])
+        states = np.array(points[:, :-1], order="C")
+        times = np.array(points[:, -1])
         if self.library == "torch":
             import torch
 
@@ -310,7 +314,8 @@ class BatchFunction:
         if self.library == "torch":
             import torch
 
-            entries, found = [], False
+            entries = []
+            found = False
             for value in values:
                 entry = self._stacked(value) if isinstance(value, list | tuple) else value
                 is_complex = getattr(entry, "is_complex", partial(np.iscomplexobj, entry))
@@ -443,21 +448,33 @@ class WatchedTime:
     __array_ufunc__ = None  # arrays and numbers of NumPy leave operators to this class
 
     def __init__(self, value: float, reads: list[bool]) -> None:
-        self.value, self.reads = value, reads
+        self.value = value
+        self.reads = reads
 
     __add__ = __radd__ = _of_numbers(operator.add)
     __mul__ = __rmul__ = _of_numbers(operator.mul)
-    __sub__, __rsub__ = _of_numbers(operator.sub), _of_numbers(lambda a, b: b - a)
-    __truediv__, __rtruediv__ = _of_numbers(operator.truediv), _of_numbers(lambda a, b: b / a)
-    __pow__, __rpow__ = _of_numbers(operator.pow), _of_numbers(lambda a, b: b**a)
-    __neg__, __pos__ = _of_numbers(operator.neg), _of_numbers(operator.pos)
-    __lt__, __le__ = _of_decisions(operator.lt), _of_decisions(operator.le)
-    __gt__, __ge__ = _of_decisions(operator.gt), _of_decisions(operator.ge)
-    __eq__, __ne__ = _of_decisions(operator.eq), _of_decisions(operator.ne)
-    __mod__, __floordiv__ = _of_decisions(operator.mod), _of_decisions(operator.floordiv)
-    __abs__, __round__ = _of_decisions(operator.abs), _of_decisions(round)
-    __float__, __int__ = _of_decisions(float), _of_decisions(int)
-    __bool__, __array__ = _of_decisions(bool), _of_decisions(np.asarray)
+    __sub__ = _of_numbers(operator.sub)
+    __rsub__ = _of_numbers(lambda a, b: b - a)
+    __truediv__ = _of_numbers(operator.truediv)
+    __rtruediv__ = _of_numbers(lambda a, b: b / a)
+    __pow__ = _of_numbers(operator.pow)
+    __rpow__ = _of_numbers(lambda a, b: b**a)
+    __neg__ = _of_numbers(operator.neg)
+    __pos__ = _of_numbers(operator.pos)
+    __lt__ = _of_decisions(operator.lt)
+    __le__ = _of_decisions(operator.le)
+    __gt__ = _of_decisions(operator.gt)
+    __ge__ = _of_decisions(operator.ge)
+    __eq__ = _of_decisions(operator.eq)
+    __ne__ = _of_decisions(operator.ne)
+    __mod__ = _of_decisions(operator.mod)
+    __floordiv__ = _of_decisions(operator.floordiv)
+    __abs__ = _of_decisions(operator.abs)
+    __round__ = _of_decisions(round)
+    __float__ = _of_decisions(float)
+    __int__ = _of_decisions(int)
+    __bool__ = _of_decisions(bool)
+    __array__ = _of_decisions(np.asarray)
     __hash__ = object.__hash__
 
 
@@ -490,13 +507,17 @@ class Term:
     __slots__ = ("algebra", "value")
 
     def __init__(self, algebra: Algebra, value: Value) -> None:
-        self.algebra, self.value = algebra, value
+        self.algebra = algebra
+        self.value = value
 
     __add__ = __radd__ = _operator(Algebra.add)
-    __sub__, __rsub__ = _operator(Algebra.subtract), _operator(Algebra.subtract, reflected=True)
+    __sub__ = _operator(Algebra.subtract)
+    __rsub__ = _operator(Algebra.subtract, reflected=True)
     __mul__ = __rmul__ = _operator(Algebra.multiply)
-    __truediv__, __rtruediv__ = _operator(Algebra.divide), _operator(Algebra.divide, reflected=True)
-    __pow__, __rpow__ = _operator(Algebra.power), _operator(Algebra.power, reflected=True)
+    __truediv__ = _operator(Algebra.divide)
+    __rtruediv__ = _operator(Algebra.divide, reflected=True)
+    __pow__ = _operator(Algebra.power)
+    __rpow__ = _operator(Algebra.power, reflected=True)
     arctan2 = _operator(lambda algebra, y, x: algebra.call("atan2", y, x))
 
     def __neg__(self) -> Term:
@@ -571,14 +592,16 @@ def record(
     NotTraceable
         If no formulas say what the functions do.
     """
-    algebra, names = Algebra(), dict[Any, str]()
+    algebra = Algebra()
+    names = dict[Any, str]()
 
     def symbol(name: str) -> Term:
         made = algebra.symbol(name)
         names[made] = name
         return Term(algebra, made)
 
-    state, clock = _objects([symbol(name) for name in components]), symbol(time)
+    state = _objects([symbol(name) for name in components])
+    clock = symbol(time)
     own: dict[str, Any] = {}
     for name, given in parameters.items():
         if isinstance(given, list):

@@ -96,12 +96,11 @@ def read_components(
     for key, text in entries.items():
         here = f"{where} {key}"
         if key in arrays:
-            indices, texts = (
-                arrays[key],
-                text if isinstance(text, list) else [text] * len(arrays[key]),
-            )
+            indices = arrays[key]
+            texts = text if isinstance(text, list) else [text] * len(arrays[key])
         elif key in components:
-            indices, texts = (components.index(key),), [text]
+            indices = (components.index(key),)
+            texts = [text]
         else:
             known = [*arrays, *components]
             hint = nearest(key, known) or f" (it has: {', '.join(known[:12])})"
@@ -226,8 +225,11 @@ class _Reader:
     """
 
     def __init__(self, table: Mapping[str, Any], source: str, parameters: Scope) -> None:
-        self.table, self.source, self.parameters = table, source, parameters
-        self.algebra, self.time = parameters.algebra, table.get("time")
+        self.table = table
+        self.source = source
+        self.parameters = parameters
+        self.algebra = parameters.algebra
+        self.time = table.get("time")
         for key, partners in _PARTNERS.items():
             if key in table and not any(partner in table for partner in partners):
                 raise InputError(f"{source}: '{key}' goes with {' or '.join(partners)}")
@@ -262,7 +264,9 @@ class _Reader:
 
     def equations(self, definitions: Mapping[str, Any]) -> Equations:
         """Return the equations."""
-        table, where, values = self.table, f"{self.source}, [invariants]", dict(self.scope.values)
+        table = self.table
+        where = f"{self.source}, [invariants]"
+        values = dict(self.scope.values)
         self.scope = replace(self.scope, values=values)
         for name, text in table.get("auxiliary", {}).items():
             own = f"{self.source}, [auxiliary] {name}"
@@ -304,7 +308,9 @@ class _Reader:
 
     def _read_components(self) -> tuple[str, ...]:
         """Return the names of the components, and note the arrays."""
-        state, where, scope = self.table.get("state"), f"{self.source}, state", self.parameters
+        state = self.table.get("state")
+        where = f"{self.source}, state"
+        scope = self.parameters
         components: list[str] = []
         if isinstance(state, Mapping):
             known = {key: scope.integers.get(key, entry) for key, entry in scope.values.items()}
@@ -322,7 +328,8 @@ class _Reader:
         elif isinstance(state, list) and all(isinstance(name, str) for name in state):
             components = [check_name(name, where) for name in state]
         if not components:
-            names, arrays = 'state = ["q", "p"]', "state = {q = 2, p = 2}"
+            names = 'state = ["q", "p"]'
+            arrays = "state = {q = 2, p = 2}"
             self._refuse("state", f"expected names, as in {names}, or arrays, as in {arrays}")
         components += [] if self.time is None else [self.time]
         if len(components) > MAXIMUM_DIMENSION:
@@ -373,7 +380,8 @@ class _Reader:
 
     def _read_vector_field(self, order: Sequence[int]) -> tuple[Value | None, tuple[Value, ...]]:
         """Return the Hamiltonian, if there is one, and the vector field."""
-        table, ways = self.table, ("hamiltonian", "vector_field", "map", "measured")
+        table = self.table
+        ways = ("hamiltonian", "vector_field", "map", "measured")
         given = [key for key in ways if table.get(key)]
         if len(given) != 1:
             raise InputError(

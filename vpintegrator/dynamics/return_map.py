@@ -81,7 +81,8 @@ class ReturnMap:
         """Return the map of states (n, dim), of which parameters may be the last components."""
 
         def image(rows: np.ndarray) -> np.ndarray:
-            own, rest = rows[:, : self.section.dim], rows[:, self.section.dim :]
+            own = rows[:, : self.section.dim]
+            rest = rows[:, self.section.dim :]
             found, _ = self.images(own, rest if parameters is None else parameters, rtol, atol)
             return np.hstack([found, rest])
 
@@ -95,12 +96,14 @@ class ReturnMap:
         ``parameters`` are (n, name).
         """
         states = np.asarray(states, dtype=np.float64)
-        images, durations = np.empty(states.shape), np.empty(len(states))
+        images = np.empty(states.shape)
+        durations = np.empty(len(states))
         steps = AdaptiveSteps(self._rates, rtol, atol, self._sizes)
         for start in range(0, len(states), _STACK):
             part = slice(start, start + _STACK)
             with np.errstate(all="ignore"):  # states that do not return are NaN
-                begin, own = self.flow_states(states[part], parameters[part]), parameters[part].T
+                begin = self.flow_states(states[part], parameters[part])
+                own = parameters[part].T
                 event = self._event(begin, own)
                 stops = self._stops(begin, event, own)
                 if stops.shape[1]:
@@ -127,7 +130,8 @@ class ReturnMap:
 
         sizes = np.maximum(np.broadcast_to(self._sizes, len(begin)), np.abs(begin[:, first]))
         state = begin[:, first] + sizes * np.random.default_rng(0).uniform(-0.1, 0.1, len(sizes))
-        start, end = begin[clock], begin[clock] + event.until
+        start = begin[clock]
+        end = begin[clock] + event.until
         hidden = hidden_forces(rates, state, np.array([start[first], end[first]]))
         symbols = self._parameters if len(columns) else ()
         return switch_times(self.section.flow, start, end, symbols, columns.T, hidden)
@@ -158,7 +162,8 @@ class ReturnMap:
 
         States are NaN if the energy is too small for them.
         """
-        s, count = self.section, len(states)
+        s = self.section
+        count = len(states)
         full = np.empty((len(s.flow.symbols), count))
         full[s.kept] = states.T
         with np.errstate(all="ignore"):
@@ -179,12 +184,14 @@ class ReturnMap:
         section. Where a state on the edge of the section has no way, the way of another is given,
         with that first.
         """
-        s, dim = self.section, self.section.dim
+        s = self.section
+        dim = self.section.dim
         if s.conjugate is None and not s.stroboscopic:
             return None
         steps = AdaptiveSteps(self._rates, _TOLERANCE, _TOLERANCE, self._sizes)
         with np.errstate(all="ignore"):
-            begin, columns = self.flow_states(states[:, :dim], states[:, dim:]), states[:, dim:].T
+            begin = self.flow_states(states[:, :dim], states[:, dim:])
+            columns = states[:, dim:].T
             event = self._event(begin, columns)
             if event.normal is None:
                 ways = [replace(event, until=event.until / parts)] * parts
@@ -202,7 +209,8 @@ class ReturnMap:
         rest = np.broadcast_to(states[:, dim:], (parts + 1, *states[:, dim:].shape))
         between = np.concatenate([between[..., s.kept], rest], axis=-1)
         between[0] = states
-        known, rows = np.isfinite(between).all(axis=(0, 2)), np.arange(len(states))
+        known = np.isfinite(between).all(axis=(0, 2))
+        rows = np.arange(len(states))
         if not known.mean() > _MOST:
             return None
         rows[~known] = np.resize(rows[known], np.count_nonzero(~known))
@@ -217,7 +225,8 @@ class ReturnMap:
         if s.period is not None:
             period = np.broadcast_to(self._period(*parameters)[0], begin.shape[1])
             return Event(period * s.crossings)
-        normal, turn = np.zeros(len(begin)), float(s.flow.periods.get(s.component, np.inf))
+        normal = np.zeros(len(begin))
+        turn = float(s.flow.periods.get(s.component, np.inf))
         normal[s.component] = s.sign
         never = np.full(begin.shape[1], np.inf)
         return Event(never, normal, s.sign * begin[s.component], turn, s.crossings)
@@ -226,14 +235,16 @@ class ReturnMap:
         self, steps: AdaptiveSteps, begin: np.ndarray, columns: np.ndarray, parts: int
     ) -> list[Event]:
         """Return rays about the section in the plane of its position and momentum."""
-        s, event = self.section, self._event(begin, columns)
+        s = self.section
+        event = self._event(begin, columns)
         assert s.conjugate is not None
         _, durations = follow(steps, begin, event, columns)
         # an oscillation of the mean frequency is a circle if momenta have this unit
         time = np.nanmean(durations) / (2 * np.pi * s.crossings)
         width = time * np.nanmax(np.abs(steps.field(begin, columns)[s.component]))
         unit = width / np.nanmax(np.abs(begin[s.conjugate]))
-        ways, count = [], -(-s.crossings // parts)
+        ways = []
+        count = -(-s.crossings // parts)
         for angle in 2 * np.pi * (s.crossings * np.arange(1, parts) / parts % 1):
             normal = np.zeros(len(begin))
             normal[s.component] = s.sign * np.cos(angle)
@@ -294,7 +305,9 @@ class SectionStates:
         flow: Callable[..., np.ndarray],
         source: str,
     ) -> None:
-        self._returns, self._flow, self._source = returns, flow, source
+        self._returns = returns
+        self._flow = flow
+        self._source = source
         self._own = None if table is None else InitialConditions(system, table, source)
         self.available = None if self._own is None else self._own.available
 
@@ -315,7 +328,8 @@ class SectionStates:
         if count is None:
             raise InputError(f"{self._source}: say how many states to draw")
         own = np.empty((count, 0)) if parameters is None else parameters
-        states, missing = np.empty((count, self._returns.section.dim)), np.arange(count)
+        states = np.empty((count, self._returns.section.dim))
+        missing = np.arange(count)
         for _ in range(1 if self.available else _ROUNDS):
             given = None if parameters is None else parameters[missing]
             states[missing] = self._draw(len(missing), generator, given)

@@ -86,7 +86,8 @@ def read_section(
         )
     component = flow.components.index(name)
     value = constant(flow, value_text, f"{where} section")
-    direction, crossings = table.get("direction", "up"), table.get("crossings", 1)
+    direction = table.get("direction", "up")
+    crossings = table.get("crossings", 1)
     if direction not in ("up", "down") or not 1 <= crossings <= _MOST_CROSSINGS:
         raise InputError(
             f"{where}: the direction is 'up' or 'down', and crossings are a whole number from 1 to "
@@ -106,7 +107,8 @@ def _check_fit(
     flow: Equations, component: int, energy: Value | None, directed: bool, where: str
 ) -> None:
     """Refuse what does not make a map."""
-    name, time = flow.components[component], flow.explicit_time
+    name = flow.components[component]
+    time = flow.explicit_time
     if time is not None:
         if component != time or time not in flow.periods or directed or energy is not None:
             clock = flow.components[time]
@@ -140,7 +142,8 @@ def section_equations(
     states
         States (state, dim) of the flow at which symmetries are tried, by default random ones.
     """
-    e, kept = section.flow, section.kept
+    e = section.flow
+    kept = section.kept
     if like is None:
         trial = TrialStates(e, None if states is None else exact_states(states), most=SAMPLED)
         found = [section_symmetry(section, rho, trial) for rho in e.reversing_symmetries]
@@ -148,8 +151,10 @@ def section_equations(
         rhos = tuple(rho for k, rho in enumerate(found) if rho is not None and rho not in found[:k])
         names = [name for name in e.invariants if _is_inherited(section, name, trial)]
     else:
-        rhos, names = like.reversing_symmetries, [*like.invariants]
-    components, symbols = [e.components[i] for i in kept], [e.symbols[i] for i in kept]
+        rhos = like.reversing_symmetries
+        names = [*like.invariants]
+    components = [e.components[i] for i in kept]
+    symbols = [e.symbols[i] for i in kept]
     order = [kept.index(i) for i in e.order if i in kept]
     fixed: dict[Symbol, Value] = {e.symbols[section.component]: section.value}
     if section.momentum is not None and section.conjugate is not None:
@@ -177,12 +182,15 @@ def section_equations(
 
 def _is_inherited(section: ReturnSection, name: str, trial: TrialStates) -> bool:
     """Whether an invariant of the flow is one of the map that says more than the energy."""
-    e, value = section.flow, section.flow.invariants[name]
+    e = section.flow
+    value = section.flow.invariants[name]
     if not section.stroboscopic:
         return section.energy is None or value is not e.hamiltonian
-    formulas, later = ExactFormulas([value], e.symbols), trial.states.copy()
+    formulas = ExactFormulas([value], e.symbols)
+    later = trial.states.copy()
     later[:, -1] += high(e.periods[section.component])
-    before, after = formulas(trial.states)[:, 0], formulas(later)[:, 0]
+    before = formulas(trial.states)[:, 0]
+    after = formulas(later)[:, 0]
     claim = Claim(section.where, "", after - before, 1 + np.abs(before), trial.tolerance)
     return trial.worst(claim) is None
 
@@ -197,7 +205,9 @@ def section_symmetry(
     symmetry that keeps the component does so together with the reflection in the section, if that
     is a symmetry.
     """
-    i, kept, value = section.component, section.kept, section.value
+    i = section.component
+    kept = section.kept
+    value = section.value
     place = {old: new for new, old in enumerate(kept)}
     if {*rho[i]} != {i} or isinstance(value, Expression):
         return None
@@ -216,7 +226,8 @@ def _is_mirrored(section: ReturnSection, value: Number, trial: TrialStates) -> b
     """Whether the mirror image in the section is a symmetry of the flow."""
     signs = np.ones(len(section.flow.symbols), dtype=int)
     signs[[k for k in (section.component, section.conjugate) if k is not None]] = -1
-    images, expected = trial.states * signs, trial.values * signs
+    images = trial.states * signs
+    expected = trial.values * signs
     images[:, section.component] += 2 * high(value)
     claim = trial.compared(section.where, "", images, expected, trial.values)
     return trial.worst(claim) is None

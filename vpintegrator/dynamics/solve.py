@@ -129,7 +129,8 @@ def solve(
         if sizes is None:
             sizes = component_sizes(system, initial, float(times[-1] - times[0]))
         least = system.smallest_tolerance
-        rtol, atol = max(rtol, least), max(atol, least if least > SMALLEST_TOLERANCE else 0.0)
+        rtol = max(rtol, least)
+        atol = max(atol, least if least > SMALLEST_TOLERANCE else 0.0)
         batch = batch_size(method, rtol, least)
         stops = _stops(system, initial, times, sizes)
         if stops.shape[1]:
@@ -273,11 +274,13 @@ def iterate(
     InputError
         If an iterate is not finite; the message names the initial state.
     """
-    state, done = initial, times[0]
+    state = initial
+    done = times[0]
     for k, time in enumerate(times):
         for _ in range(round(time - done)):
             check_time()
-            state, done = image(state), done + 1
+            state = image(state)
+            done = done + 1
             if not np.isfinite(state).all():
                 raise _escape(system, initial, state, done)
         states[:, k] = state
@@ -364,8 +367,11 @@ def _solve_stack(
     progress: Callable[[int], None] | None,
 ) -> None:
     """Fill ``states`` (trajectory, time, dim) of some trajectories."""
-    count, shape, clock = len(initial), initial.T.shape, system.explicit_time
-    field, y = stacked_field(system, count), initial.T.ravel()
+    count = len(initial)
+    shape = initial.T.shape
+    clock = system.explicit_time
+    field = stacked_field(system, count)
+    y = initial.T.ravel()
     states[:, 0] = initial
     if progress:
         progress(count)
@@ -405,7 +411,8 @@ def _stops(system: System, initial: np.ndarray, times: np.ndarray, sizes: np.nda
         flow, scales, parameters = system.given
         if (clock := flow.explicit_time) is None:
             return np.empty((len(initial), 0))
-        starts, symbols = initial[:, clock], flow.equations.open
+        starts = initial[:, clock]
+        symbols = flow.equations.open
         ends = starts + scales * duration
         return switch_times(flow.equations, starts, ends, symbols, parameters)
     if (clock := system.explicit_time) is None:
@@ -440,8 +447,11 @@ class _SwitchingSolution:
     def __init__(
         self, system: System, initial: np.ndarray, times: np.ndarray, stops: np.ndarray
     ) -> None:
-        self._system, self._initial, self._times = system, initial, times
-        self._inner, self._scales = system, np.ones(len(initial))
+        self._system = system
+        self._initial = initial
+        self._times = times
+        self._inner = system
+        self._scales = np.ones(len(initial))
         self._own = np.empty((len(initial), 0))
         if isinstance(system, ScaledFlow):
             self._inner, self._scales, self._own = system.given
@@ -460,7 +470,8 @@ class _SwitchingSolution:
         progress: Callable[[int], None] | None,
     ) -> None:
         """Fill ``states`` (trajectory, time, dim)."""
-        clock, own = self._clock, np.vstack([self._scales, self._own.T])
+        clock = self._clock
+        own = np.vstack([self._scales, self._own.T])
         formulas = AdaptiveSteps(between_switches(self._rates, clock), rtol, atol, sizes)
 
         def interval(

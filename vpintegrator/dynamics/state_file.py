@@ -40,7 +40,9 @@ def write_header(
 
 def read_system(root: StoredGroup, path: Path) -> System:
     """Return the system of a file, which :func:`write_header` wrote."""
-    text, name, parameters = root.text("system"), root.text("system_name"), root.json("parameters")
+    text = root.text("system")
+    name = root.text("system_name")
+    parameters = root.json("parameters")
     return System(text, name, parameters, source=f"system in {path}")
 
 

@@ -222,10 +222,12 @@ def form_defect(
     entries
         Entries of images at a time.
     """
-    dim, whole = len(scales), size <= largest_size
+    dim = len(scales)
+    whole = size <= largest_size
     q, p = (list(half) for half in zip(*pairs, strict=True))
     units = np.zeros(dim)  # none of the time
-    units[q], units[p] = np.sqrt(scales[q] / scales[p]), np.sqrt(scales[p] / scales[q])
+    units[q] = np.sqrt(scales[q] / scales[p])
+    units[p] = np.sqrt(scales[p] / scales[q])
     units = np.tile(units, size // dim)
     if whole:
         vectors = np.diag(units)[:, units > 0]
@@ -335,7 +337,8 @@ def iterated_images(map: Any, windows: np.ndarray) -> np.ndarray:
     If ``prediction_window`` < ``window``, the image is the window without its oldest rows, and the
     new rows after the others. Old rows in what ``map`` of a user returns do not count.
     """
-    images, new = map.map(windows), map.prediction_window
+    images = map.map(windows)
+    new = map.prediction_window
     if new == map.window:
         return images
     return np.concatenate([windows[:, new:], images[:, map.window - new :]], axis=1)
@@ -346,7 +349,8 @@ def iterated_tangent(map: Any, windows: np.ndarray, vectors: np.ndarray) -> np.n
 
     ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows.
     """
-    images, new = map.tangent(windows, vectors), map.prediction_window * map.dim
+    images = map.tangent(windows, vectors)
+    new = map.prediction_window * map.dim
     if map.prediction_window == map.window:
         return images
     kept = np.broadcast_to(vectors[..., new:, :], (len(images), *vectors[..., new:, :].shape[-2:]))
@@ -355,7 +359,8 @@ def iterated_tangent(map: Any, windows: np.ndarray, vectors: np.ndarray) -> np.n
 
 def iterated_derivative(map: Any, windows: np.ndarray) -> np.ndarray:
     """Return the derivative (n, window * dim, window * dim) of the map that is iterated."""
-    derivative, new = map.derivative(windows), map.prediction_window * map.dim
+    derivative = map.derivative(windows)
+    new = map.prediction_window * map.dim
     if map.prediction_window == map.window:
         return derivative
     size = map.window * map.dim

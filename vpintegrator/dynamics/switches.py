@@ -70,7 +70,8 @@ def switch_times(
     array([[ 3., inf],
            [ 3.,  5.]])
     """
-    nodes, rows = _switching(equations), []
+    nodes = _switching(equations)
+    rows = []
     further = np.empty(0) if hidden is None else hidden
     if nodes and not len(symbols):
         common = _of_formulas(nodes, [equations.symbols[-1]], starts.min(), ends.max(), ())
@@ -129,11 +130,13 @@ def follow_to(
     end
         Last times, (trajectory,).
     """
-    state, rows = state.copy(), np.arange(state.shape[1])
+    rows = np.arange(state.shape[1])
+    state = state.copy()
     stops = np.column_stack([stops, np.full(len(stops), np.inf)])
     place = (stops <= state[clock][:, None]).sum(axis=1)
     while len(rows):
-        begin, last = state[clock, rows], end[rows]
+        begin = state[clock, rows]
+        last = end[rows]
         target = np.minimum(stops[rows, place[rows]], last)
         state[:, rows] = solve(state[:, rows], rows, begin, target)
         sound = np.isfinite(state[:, rows]).all(axis=0)
@@ -197,11 +200,13 @@ def _zeros(curve: Curve, points: np.ndarray) -> np.ndarray:
         points = np.union1d(points, turn[other])
         sign = np.sign(curve(points))
     change = np.flatnonzero(sign[:-1] * sign[1:] < 0)
-    low, high = points[change], points[change + 1]
+    low = points[change]
+    high = points[change + 1]
     for _ in range(_HALVINGS):
         half = low + (high - low) / 2
         before = np.sign(curve(half)) == sign[change]
-        low, high = np.where(before, half, low), np.where(before, high, half)
+        low = np.where(before, half, low)
+        high = np.where(before, high, half)
     # where a formula is zero for a while, it switches at the ends of that
     flat = (sign == 0) & ~((np.roll(sign, 1) == 0) & (np.roll(sign, -1) == 0))
     return np.concatenate([high, points[flat]])
@@ -211,9 +216,11 @@ def _least(curve: Curve, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return places of the least value between low and high, by golden sections."""
     ratio = (np.sqrt(5) - 1) / 2
     for _ in range(_HALVINGS):
-        first, second = high - ratio * (high - low), low + ratio * (high - low)
+        first = high - ratio * (high - low)
+        second = low + ratio * (high - low)
         left = curve(first) < curve(second)
-        low, high = np.where(left, low, first), np.where(left, second, high)
+        low = np.where(left, low, first)
+        high = np.where(left, second, high)
     return (low + high) / 2
 
 
@@ -251,7 +258,8 @@ def hidden_forces(
 
     values = rates(grid)  # (component, sample)
     finite = np.isfinite(values).all(axis=1)
-    values, largest = values[finite], np.abs(values[finite]).max(axis=1, initial=0.0)
+    largest = np.abs(values[finite]).max(axis=1, initial=0.0)
+    values = values[finite]
     if not len(values):
         return np.empty(0)
     inside = np.stack([values[:, k : k + blocks * parts : parts] for k in range(parts + 1)], -1)
@@ -273,17 +281,22 @@ def hidden_forces(
 
 def _jumps(rates: Curve, grid: np.ndarray, steep: np.ndarray, finite: np.ndarray) -> np.ndarray:
     """Return times of jumps between samples ``steep`` and the next ones."""
-    low, high = grid[steep], grid[steep + 1]
-    first, last = rates(low)[finite], rates(high)[finite]
-    before, after = first, last
+    low = grid[steep]
+    high = grid[steep + 1]
+    first = rates(low)[finite]
+    last = rates(high)[finite]
+    before = first
+    after = last
     for _ in range(_HALVINGS if len(steep) else 0):
         half = low + (high - low) / 2
         if ((half == low) | (half == high)).all():
             break
         value = rates(half)[finite]
         is_before = np.abs(value - before).sum(axis=0) < np.abs(value - after).sum(axis=0)
-        low, high = np.where(is_before, half, low), np.where(is_before, high, half)
-        before, after = np.where(is_before, value, before), np.where(is_before, after, value)
+        low = np.where(is_before, half, low)
+        high = np.where(is_before, high, half)
+        before = np.where(is_before, value, before)
+        after = np.where(is_before, after, value)
     jump = (np.abs(after - before) > _JUMP * np.abs(last - first)).any(axis=0)
     return high[jump]
 
@@ -291,10 +304,12 @@ def _jumps(rates: Curve, grid: np.ndarray, steep: np.ndarray, finite: np.ndarray
 def _about(grid: np.ndarray, flags: np.ndarray) -> np.ndarray:
     """Return times before, in and after runs of flagged samples."""
     edges = np.diff(flags.astype(int), prepend=0, append=0)
-    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    begins = np.flatnonzero(edges == 1)
+    ends = np.flatnonzero(edges == -1)
     stops: list[np.ndarray] = [np.empty(0)]
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        low, high = grid[max(begin - 1, 0)], grid[min(end, len(grid) - 1)]
+        low = grid[max(begin - 1, 0)]
+        high = grid[min(end, len(grid) - 1)]
         parts = min(max(_PARTS, end - begin + 1), 4 * _PARTS)
         stops.append(np.linspace(low, high, parts + 1))
     return np.concatenate(stops)

@@ -606,7 +606,8 @@ class System(SystemProperties):
         self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
     ) -> np.ndarray:
         """Return initial states of the flow of a return map, of the parameters of each."""
-        flow, open_ = self.flow, self.equations.open
+        flow = self.flow
+        open_ = self.equations.open
         assert flow is not None
         chosen = [k for k, symbol in enumerate(open_) if symbol.name != ENERGY]
         if parameters is not None and chosen:

@@ -38,13 +38,18 @@ _FEWEST_STATES = 32
 _THIN = ("points", "curves", "sphere", "energy-shell")  # distributions that fill no volume
 _JITTER = 0.01  # change of their states, relative to the spread, that makes them generic
 _CORNERS = 16  # states in corners of a box, where a branch may be
-_ORBITS, _STEPS = 16, 100  # orbits, and steps of each at most
+# orbits, and steps of each at most
+_ORBITS = 16
+_STEPS = 100
 _FEW_STEPS = 30  # steps of orbits whose length is not known
 _STAGES = 12  # evaluations of the vector field in a step
 _TOLERANCE = 1e-4  # relative, of these steps: where orbits lead to, not how
 _FAR = 100.0  # size of states, relative to the initial ones, beyond which an orbit has escaped
 _WORST = 3  # states of each claim that are judged
-_ROUNDS, _PROPOSALS, _BRANCHES = 10, 64, 64  # search for the other side of at most 64 branches
+# search for the other side of at most 64 branches
+_ROUNDS = 10
+_PROPOSALS = 64
+_BRANCHES = 64
 _BRANCHING = {"abs", "sign"}
 _LOCAL = {*_BRANCHING, "exp", "tanh", "sigmoid", "erf"}  # may vanish but in a part of the domain
 
@@ -57,7 +62,8 @@ def trial_of(definition: Definition) -> TrialStates:
         states = domain_states(definition, POINTS)
         return TrialStates(e, None if states is None else exact_states(states))
     affordable = _OPERATIONS // (len(nodes) + 1)
-    count, domain = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES)), None
+    count = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES))
+    domain = None
     states = domain_states(definition, count)
     if states is None:
         states = np.random.default_rng(20231219).normal(size=(count, len(e.symbols)))
@@ -69,7 +75,8 @@ def trial_of(definition: Definition) -> TrialStates:
 
         table = definition.initial_table or {}
         states = np.vstack([states, _other_sides(e, nodes, states, table)])
-        image, most = FormulaMap(e).images if e.stages else rates, affordable // (3 * _STAGES)
+        image = FormulaMap(e).images if e.stages else rates
+        most = affordable // (3 * _STAGES)
         states = np.vstack([states, orbit_states(definition, image, states, most)])
         domain = states.min(axis=0), states.max(axis=0)
     chosen = [*_worst_states(e, states, domain), *states[:POINTS]]
@@ -87,7 +94,8 @@ def domain_states(definition: Definition, count: int) -> np.ndarray | None:
 
     States of distributions that fill no volume are moved a little, so that they are generic.
     """
-    table, generator = definition.initial_table, np.random.default_rng(20231219)
+    table = definition.initial_table
+    generator = np.random.default_rng(20231219)
     if table is None:
         return None
     try:
@@ -133,8 +141,10 @@ def orbit_states(
     is_map
         Whether the image is that of a map; by default as the definition says.
     """
-    defaults, rows = definition.defaults, initial[np.isfinite(initial).all(axis=1)][:_ORBITS]
-    steps, step = defaults.get("steps", 100), defaults.get("step", np.inf)
+    defaults = definition.defaults
+    rows = initial[np.isfinite(initial).all(axis=1)][:_ORBITS]
+    steps = defaults.get("steps", 100)
+    step = defaults.get("step", np.inf)
     duration = defaults.get("time", step * steps)
     most = min(most, _STEPS if duration < np.inf else _FEW_STEPS)
     with np.errstate(all="ignore"):
@@ -156,7 +166,8 @@ def _worst_states(
     equations: Equations, states: np.ndarray, domain: tuple[np.ndarray, np.ndarray] | None
 ) -> np.ndarray:
     """Return the states at which the claims fail most, in double precision; the worst first."""
-    trial, found = TrialStates(equations, states, domain, exact=False), dict[int, float]()
+    trial = TrialStates(equations, states, domain, exact=False)
+    found = dict[int, float]()
     if not len(trial.states):
         return states[:0]
     with np.errstate(all="ignore"):
@@ -184,7 +195,8 @@ def holding_at(definition: Definition, states: np.ndarray, tolerance: float) -> 
     if not _are_local(e, formula_nodes(e)):
         return definition
     domain = states.min(axis=0), states.max(axis=0)
-    trial, broken = TrialStates(e, states, domain, exact=False), list[str]()
+    trial = TrialStates(e, states, domain, exact=False)
+    broken = list[str]()
 
     def holds(claim: Claim) -> bool:
         with np.errstate(all="ignore"):
@@ -215,7 +227,9 @@ def _other_sides(
     calls = [n for n in nodes if isinstance(n, Call)]
     arguments = {n.arguments[0]: None for n in calls if n.function.name in _BRANCHING}
     formulas = [value for value in arguments if isinstance(value, Expression)][:_BRANCHES]
-    found, low, high = [states[:0]], states.min(axis=0), states.max(axis=0)
+    found = [states[:0]]
+    low = states.min(axis=0)
+    high = states.max(axis=0)
     if table.get("distribution") != "uniform":
         return found[0]
     generator = np.random.default_rng(0)
@@ -224,12 +238,14 @@ def _other_sides(
         heights = value(states)[:, 0]
         if (heights > 0).any() == (heights < 0).any():
             continue
-        sign, width = (1 if (heights > 0).any() else -1), high - low
+        sign = 1 if (heights > 0).any() else -1
+        width = high - low
         best = states[np.nanargmin(sign * heights)]
         for _ in range(_ROUNDS):
             moves = generator.uniform(-1, 1, (_PROPOSALS, len(best)))
             proposals = np.vstack([best, np.clip(best + width * moves, low, high)])
             heights = sign * value(proposals)[:, 0]
             found.append(proposals[heights < 0])
-            best, width = proposals[np.nanargmin(heights)], width / 2
+            best = proposals[np.nanargmin(heights)]
+            width = width / 2
     return np.concatenate(found)

@@ -103,7 +103,8 @@ class _Formulas:
 
     def rows(self, entries: Mapping[str, Any], mark: str = "") -> list[Row]:
         """Return formulas of a table, by array where they are as written."""
-        arrays, rows = self.equations.arrays, list[Row]()
+        arrays = self.equations.arrays
+        rows = list[Row]()
         for name, text in entries.items():
             if name not in arrays:
                 rows.append((name, mark, self.read(text)))
@@ -117,7 +118,8 @@ class _Formulas:
 
     def read(self, text: Any, **index: int) -> Any:
         """Return a text in a line, or its expression, for the index i of an array."""
-        line, scope = in_a_line(text), self.equations.scope
+        line = in_a_line(text)
+        scope = self.equations.scope
         if self.as_written:
             return line
         values: dict[str, Any] = {"pi": sympy.pi}
@@ -130,7 +132,8 @@ class _Formulas:
 
     def stages(self) -> list[list[Row]]:
         """Return the formulas of each stage of a map, or of the flow: H, then rates."""
-        e, table = self.equations, self.table
+        e = self.equations
+        table = self.table
         if e.stages:
             return [self.rows(stage, "prime") for stage in self.maps]
         if not self.system.is_hamiltonian:
@@ -158,7 +161,8 @@ def equations_unicode(system: System, width: int = 100) -> str:
     Of a map the new values of components, stage by stage.
     """
     formulas = _Formulas(system)
-    is_map, stages = bool(formulas.equations.stages), formulas.stages()
+    is_map = bool(formulas.equations.stages)
+    stages = formulas.stages()
     blocks = [_unicode(name, "", text, width) for name, text in formulas.auxiliary[:_SHOWN]]
     for number, rows in enumerate(stages, start=1):
         label = f"stage {number}:\n" if len(stages) > 1 else ""

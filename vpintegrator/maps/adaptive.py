@@ -96,7 +96,9 @@ class AdaptiveMethod(ClassicalMethod):
             stacks = [finite[first : first + most] for first in range(0, len(finite), most)]
             running = [(rows, solution(begin, rows)) for rows in stacks]
             for done in range(_SEGMENT):
-                state, waiting, running = np.full(begin.shape, np.nan), running, []
+                state = np.full(begin.shape, np.nan)
+                waiting = running
+                running = []
                 with np.errstate(all="ignore"), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # SciPy's, of what the NaN says
                     while waiting:
@@ -122,9 +124,11 @@ def _solve(
 ) -> Iterator[np.ndarray]:
     """Yield states of a segment, (trajectory, dim) each, while one solver succeeds for all."""
     shape = (system.dim, len(first))
-    rtol, atol = method.rtol, method.atol
+    rtol = method.rtol
+    atol = method.atol
     if (least := system.smallest_tolerance) > SMALLEST_TOLERANCE:
-        rtol, atol = max(rtol, least), max(atol, least)
+        rtol = max(rtol, least)
+        atol = max(atol, least)
     options = stacked_tolerances(rtol, atol * sizes, len(first))
     field = stacked_field(system, len(first))
     if method.solver in IMPLICIT:

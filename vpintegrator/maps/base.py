@@ -299,7 +299,8 @@ class ClassicalMap(Map):
             self.name = f"{method.name}@{substeps}"
             self.title = f"{method.title}, {substeps} substeps"
         self.description = method.source
-        self.order, self.structure = method.order, method.structure(system)
+        self.order = method.order
+        self.structure = method.structure(system)
         self.differentiable = isinstance(method, OneStepMethod)
         self._parameters = OpenParameters(system)
 

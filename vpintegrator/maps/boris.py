@@ -58,7 +58,8 @@ class Boris(OneStepMethod):
 
     def increment(self, system: System, state: Any, step: float, parameters: Values = ()) -> Any:
         positions, velocities = system.equations.halves
-        velocity, time = state[velocities], slice(2 * len(positions), None)
+        velocity = state[velocities]
+        time = slice(2 * len(positions), None)
         middle = zeros_like(state)
         middle[positions] = state[positions] + (step / 2) * velocity
         middle[time] = state[time] + step / 2
@@ -74,12 +75,14 @@ class Boris(OneStepMethod):
         self, system: System, state: np.ndarray, step: float, parameters: Values = ()
     ) -> np.ndarray:
         # the formulas of increment, differentiated; d... are (component, derivative, trajectory)
-        half, count = system.phase_dim // 2, len(state)
+        half = system.phase_dim // 2
+        count = len(state)
         positions, velocities = system.equations.halves
         state = np.array(state.T, order="C")
         identity = np.zeros((system.dim, system.dim, count))
         identity.reshape(-1, count)[:: system.dim + 1] = 1.0
-        middle, d_middle = np.zeros_like(state), identity.copy()
+        middle = np.zeros_like(state)
+        d_middle = identity.copy()
         middle[positions] = state[positions] + (step / 2) * state[velocities]
         middle[2 * half :] = state[2 * half :] + step / 2
         d_middle[positions] += (step / 2) * identity[velocities]
@@ -88,8 +91,10 @@ class Boris(OneStepMethod):
         gradient = stack_rows(_particle(system)[1](components), middle[0])
         gradient = gradient.reshape(-1, system.dim, count)
         d_fields = np.einsum("ijn,jkn->ikn", gradient, d_middle)
-        kick, turn = step * electric, (step / 2) * magnetic
-        d_kick, d_turn = step * d_fields[:half], (step / 2) * d_fields[half:]
+        kick = step * electric
+        turn = (step / 2) * magnetic
+        d_kick = step * d_fields[:half]
+        d_turn = (step / 2) * d_fields[half:]
         before = state[velocities] + kick / 2
         d_before = identity[velocities] + d_kick / 2
         scale = 2 / (1 + _square(turn))
@@ -107,15 +112,19 @@ class Boris(OneStepMethod):
 
 def _mismatch(system: System) -> str:
     """Return what makes a system no particle in electric and magnetic fields, or nothing."""
-    e, dim = system.equations, system.phase_dim
+    e = system.equations
+    dim = system.phase_dim
     if dim not in (4, 6):
         return f"there are {dim} components"
-    names, symbols, algebra = system.components, e.symbols, e.algebra
+    names = system.components
+    symbols = e.symbols
+    algebra = e.algebra
     positions, velocities = e.halves
     for i, k in zip(positions, velocities, strict=True):
         if not vanishes(algebra.subtract(e.vector_field[i], symbols[k]), symbols):
             return f"the rate of {names[i]} is not {names[k]}"
-    names, matrix = tuple(names[k] for k in velocities), _velocity_matrix(system)
+    names = tuple(names[k] for k in velocities)
+    matrix = _velocity_matrix(system)
     for i, j in matrix:
         slopes = algebra.gradient(matrix[i, j])
         if not all(vanishes(slopes.get(symbols[k], 0), symbols) for k in velocities):
@@ -166,7 +175,8 @@ def _square(field: Any) -> Any:
 
 def _velocity_matrix(system: System) -> dict[tuple[int, int], Value]:
     """Return the derivatives of the accelerations by the velocities."""
-    (_, velocities), jacobian = system.equations.halves, system.equations.jacobian
+    (_, velocities) = system.equations.halves
+    jacobian = system.equations.jacobian
     return {
         (i, j): jacobian.get((v, w), 0)
         for i, v in enumerate(velocities)
@@ -179,7 +189,8 @@ def field_formulas(system: System) -> list[Value]:
 
     B has one component in the plane, at right angles to it, and three in space.
     """
-    e, matrix = system.equations, _velocity_matrix(system)
+    e = system.equations
+    matrix = _velocity_matrix(system)
     velocities = e.halves[1]
     magnetic = [(0, 1)] if len(velocities) == 2 else [(1, 2), (2, 0), (0, 1)]
     # linear in the velocity, so each may be taken at rest
@@ -192,7 +203,8 @@ def field_formulas(system: System) -> list[Value]:
 @once_per_system
 def _particle(system: System) -> tuple[SparseFunction, SparseFunction]:
     """Return the function of E and B, and that of their derivatives by the state, row by row."""
-    e, fields = system.equations, field_formulas(system)
+    e = system.equations
+    fields = field_formulas(system)
     slopes = [e.algebra.gradient(f) for f in fields]
     derivatives = [slope.get(x, 0) for slope in slopes for x in e.symbols]
     return SparseFunction(e, fields), SparseFunction(e, derivatives)

@@ -58,7 +58,9 @@ class GaussLegendre(OneStepMethod):
         self, system: System, state: np.ndarray, step: float, parameters: Values = ()
     ) -> np.ndarray:
         # differentiating the stage equations: (I - h A (x) J) dZ = (I, ..., I)^T
-        count, stages, dim = len(state), len(self.weights), system.dim
+        count = len(state)
+        stages = len(self.weights)
+        dim = system.dim
         rows = np.ascontiguousarray(state.T)
         slopes = self._slopes(system, rows, step, parameters).transpose(2, 1, 0)
         matrix, weights = scaled_tableau(self.matrix, self.weights, step)
@@ -86,7 +88,8 @@ class GaussLegendre(OneStepMethod):
         rounding = max(_ROUNDING, system.smallest_tolerance)
         if (time_index := system.explicit_time) is None:
             return solve_stages(field, jacobian, state, matrix, rounding)
-        times, state = state[time_index], state.copy()
+        times = state[time_index]
+        state = state.copy()
         state[time_index] = 0.0  # stages are found to rounding of the state, whatever the time is
 
         def at(points: np.ndarray) -> np.ndarray:
@@ -110,7 +113,8 @@ def scaled_tableau(
     10^5 steps. So the entries above the diagonal, the small ones, are computed from those below;
     with two stages that is exact.
     """
-    a, b = step * np.array(matrix), step * np.array(weights)
+    a = step * np.array(matrix)
+    b = step * np.array(weights)
     np.fill_diagonal(a, b / 2)
     for i, j in zip(*np.triu_indices(len(b), 1), strict=True):
         a[i, j] = b[j] - a[j, i] * (b[j] / b[i])

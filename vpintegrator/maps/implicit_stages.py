@@ -100,7 +100,8 @@ class _Solution(torch.autograd.Function):
         *parameters: torch.Tensor,
     ) -> tuple[torch.Tensor, int]:
         """Take the states of a batch as further trajectories."""
-        size, count = info.batch_size, state.shape[-1]
+        size = info.batch_size
+        count = state.shape[-1]
 
         def batch(x: torch.Tensor, axis: int | None) -> torch.Tensor:
             """Return a tensor (..., batch * trajectory) of (..., trajectory) and a batch axis."""

@@ -298,8 +298,10 @@ class FunctionMap(Map):
             raise InputError(f"a map is made of a function of states, not of {function!r}")
         if not (np.isfinite(step) and step > 0):
             raise InputError(f"step = {step!r} must be a positive number")
-        self.function, self.step = function, float(step)
-        self.dim, self.window = whole("dim", dim, 1), whole("window", window, 1)
+        self.function = function
+        self.step = float(step)
+        self.dim = whole("dim", dim, 1)
+        self.window = whole("window", window, 1)
         self.structure = structure if window == 1 else replace(structure, space="windows")
         self.name = name or str(getattr(function, "__name__", type(function).__name__)).strip("<>")
         self.description = f"the function {self.name}"
@@ -360,8 +362,10 @@ class ExactMap(Map):
             raise InputError(
                 f"{system.name} is no map that could be iterated; name a method and a step"
             )
-        self.description, self.structure = f"the map of {system.name}", system.structure
-        self.system, self.dim = system, system.dim
+        self.description = f"the map of {system.name}"
+        self.structure = system.structure
+        self.system = system
+        self.dim = system.dim
         self._parameters = OpenParameters(system)
 
     def __call__(self, states: Tensor, parameters: Parameters | None = None) -> Tensor:

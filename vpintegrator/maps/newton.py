@@ -49,7 +49,8 @@ def solve_stages(
     rounding
         Updates this small (relative) that shrink no more are rounding errors.
     """
-    count, stages = state.shape[1], len(matrix)
+    count = state.shape[1]
+    stages = len(matrix)
     base = state[:, None, :]
     columns = [column[:, None] for column in matrix.T]
 
@@ -61,7 +62,8 @@ def solve_stages(
         total -= stage
         return total
 
-    slopes, slopes_derivative = field(base), jacobian(base)
+    slopes = field(base)
+    slopes_derivative = jacobian(base)
     scales = step_scales(
         state, slopes[:, 0], slopes_derivative[:, :, 0], float(np.abs(matrix).max())
     )

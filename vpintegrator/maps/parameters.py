@@ -53,7 +53,8 @@ class OpenParameters:
                 "windows must be an array, not a Tensor with a gradient, which would be lost; call "
                 "the map itself, map(states)"
             )
-        (system, values), states = self._open(parameters), real_array("windows", windows, None)
+        (system, values) = self._open(parameters)
+        states = real_array("windows", windows, None)
         columns = [_column(real_array("parameter", v, None), states.shape[:1]) for v in values]
         return system, states[:, 0], columns
 
@@ -61,7 +62,8 @@ class OpenParameters:
         """Return the same with tensors for states (..., dim), after a check of these."""
         import torch
 
-        (system, values), dim = self._open(parameters), self._systems[()].dim
+        (system, values) = self._open(parameters)
+        dim = self._systems[()].dim
         if not is_tensor(states) or not states.is_floating_point() or states.shape[-1:] != (dim,):
             raise InputError(
                 f"states must be a floating-point tensor of shape (..., {dim}), with the "

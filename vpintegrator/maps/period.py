@@ -65,7 +65,8 @@ class PeriodMap(Map):
     system: System
 
     def __init__(self, method: ClassicalMethod, system: System, steps: int | None = None) -> None:
-        flow, returns = period_flow_of(system), system.equations.returns
+        flow = period_flow_of(system)
+        returns = system.equations.returns
         if flow is None or returns is None:
             raise InputError(
                 f"{method.name} needs a vector field, but {system.name} is a map that is not "
@@ -84,9 +85,12 @@ class PeriodMap(Map):
         self._classical = ClassicalMap(method, flow, period, self.steps)
         self.inner: Map = self._classical
         self.title = f"{method.title}, {self.steps} steps" if fixed else method.title
-        self.description, self.order = method.source, method.order
-        self.structure, self.differentiable = method.structure(flow), fixed
-        self.system, self.dim = system, system.dim
+        self.description = method.source
+        self.order = method.order
+        self.structure = method.structure(flow)
+        self.differentiable = fixed
+        self.system = system
+        self.dim = system.dim
         self._phase = float(returns.value)  # type: ignore[arg-type]
 
     def embedded(self, states: np.ndarray) -> np.ndarray:

@@ -43,7 +43,8 @@ class Part:
 
     def __init__(self, equations: Equations, rows: Sequence[int]) -> None:
         self.rows = list(rows)
-        first, last = self.rows[0], self.rows[-1]
+        first = self.rows[0]
+        last = self.rows[-1]
         consecutive = self.rows == list(range(first, last + 1))
         self.place: slice | list[int] = slice(first, last + 1) if consecutive else self.rows
         self.field = SparseFunction(equations, [equations.vector_field[i] for i in self.rows])
@@ -93,7 +94,8 @@ class Splitting(OneStepMethod):
         return sum(sizes[i] for i, _ in moves_of(self.factors, len(parts))) / system.phase_dim
 
     def increment(self, system: System, state: Any, step: float, parameters: Values = ()) -> Any:
-        parts, total = self.parts(system), zeros_like(state)
+        parts = self.parts(system)
+        total = zeros_like(state)
         components = [*state, *parameters]
         for index, factor in moves_of(self.factors, len(parts)):
             part = parts[index]
@@ -182,7 +184,8 @@ class CoordinateSplitting(Splitting):
 def _coordinate_parts(system: System) -> tuple[Part, ...]:
     edges = dependence(system)
     order = list(system.canonical_order or range(system.dim))[: system.phase_dim]
-    parts, rows = time_part(system), order[:1]
+    parts = time_part(system)
+    rows = order[:1]
     for i in order[1:]:
         if any((i, j) in edges or (j, i) in edges for j in rows):
             parts.append(Part(system.equations, rows))

@@ -142,7 +142,8 @@ class OneStepTable:
             Error below which methods need not come.
         """
         below = "this error" if model.error > rounding else "an error at rounding"
-        rival, ratio = model.cheapest_rival, model.relative_cost
+        rival = model.cheapest_rival
+        ratio = model.relative_cost
         if rival is not None:
             cost = f"{two_digits(ratio)} times the cost"
             cost = "about the same cost" if 1 / ALIKE < ratio < ALIKE else cost
@@ -163,7 +164,8 @@ class OneStepTable:
         header = [f"as accurate as {first.name}", "cost then"] if first else []
         cells = [["one step ahead", "error", "cost", *header, ""]]
         for row in self.rows:
-            rival, then = rivals.get(row.name), ["", ""]
+            rival = rivals.get(row.name)
+            then = ["", ""]
             if rival is not None:
                 then = ["not reached", ""]
                 if rival.substeps is not None:

@@ -176,7 +176,8 @@ class MapStep:
 
     def run(self, substeps: int = 1) -> Callable[[int], object]:
         """Return the function that makes so many calls from 1,000 windows."""
-        map, batch = self.at(substeps), repeat_states(self.windows)
+        map = self.at(substeps)
+        batch = repeat_states(self.windows)
         if isinstance(map, Machine) and not isinstance(map, CompiledMethod):
             predict: Any = map
             return partial(predict.predict, batch.astype(predict.dtype))
@@ -229,14 +230,19 @@ def fewest_substeps(
     >>> fewest_substeps(lambda n: max(1e-3 / n**4, 1e-13), 1e-14)
     (None, 'rounding ends at 1.0e-13')
     """
-    low, high, last, least = 0, 1, math.inf, math.inf
+    low = 0
+    high = 1
+    last = math.inf
+    least = math.inf
     while (value := error(high)) > target:  # twice as many until the error is reached
         least = min(least, value)
         if value < rounding and last < 2 * value:
             return None, f"rounding ends at {least:.1e}"
         if high == most:
             return None, f"{most:,} substeps err by {value:.1e}"
-        low, high, last = high, min(2 * high, most), value
+        low = high
+        high = min(2 * high, most)
+        last = value
     between = range(low + 1, high)
     return low + 1 + bisect_left(between, True, key=lambda n: error(n) <= target), ""
 

@@ -39,7 +39,8 @@ class Argument(NamedTuple):
 def arguments_of(function: type | Callable[..., Any]) -> dict[str, Argument]:
     """Return the arguments of a class or function by name."""
     own = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
-    hints, result = get_type_hints(own), {}
+    hints = get_type_hints(own)
+    result = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             continue
@@ -66,14 +67,16 @@ class Stored(torch.nn.Module):
     arguments: dict[str, Any]
 
     def __new__(cls, *values: Any, **keywords: Any) -> Self:
-        module, stored = super().__new__(cls), {}
+        module = super().__new__(cls)
+        stored = {}
         declared = arguments_of(cls)
         with suppress(TypeError):
             bound = inspect.signature(cls).bind(*values, **keywords).arguments
             for name in [name for name in bound if name in declared]:
                 declared[name].check(name, bound[name])
             for name, (_, _, default) in declared.items():
-                value, default = as_json(bound.get(name, default)), as_json(default)
+                value = as_json(bound.get(name, default))
+                default = as_json(default)
                 own = name != "dtype" and not isinstance(value, torch.nn.Module)
                 if own and (value not in (None, "", []) or value != default):
                     stored[name] = value

@@ -77,7 +77,8 @@ class Components:
         parameters: int = 0,
         vanishing: Sequence[int] = (),
     ) -> None:
-        self.dim, self.parameters = whole("dim", dim), whole("parameters", parameters, 0)
+        self.dim = whole("dim", dim)
+        self.parameters = whole("parameters", parameters, 0)
         variables = dim + parameters
         self.reversing_symmetries = as_reversing_symmetries(reversing_symmetries, variables)
         self.group = symmetry_group(reversing_symmetries, variables)

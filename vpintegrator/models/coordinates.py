@@ -172,7 +172,8 @@ class Coordinates(nn.Module):
         if symmetries is not None and len(symmetries):
             offset = fixed_point_projection(symmetries, dim) @ offset
             unit = _averaged(unit, symmetries)
-        offset, unit = offset.clone(), unit.clone()
+        offset = offset.clone()
+        unit = unit.clone()
         for component, period in self.periods.items():
             unit[component] = period / (2 * math.pi)
         if canonical:
@@ -199,7 +200,9 @@ def _averaged(scale: torch.Tensor, symmetries: torch.Tensor) -> torch.Tensor:
     """Return geometric means (dim,) over sets of components that the symmetries connect."""
     pairs = (symmetries.abs() > TOLERANCE).any(0)  # (dim, dim)
     pairs = pairs | pairs.mT | torch.eye(len(scale), dtype=torch.bool)
-    least, before = torch.arange(len(scale)), None  # smallest member of each component's set
+    # smallest member of each component's set
+    least = torch.arange(len(scale))
+    before = None
     while before is None or not torch.equal(least, before):
         before = least
         least = torch.where(pairs, before, len(scale)).amin(1)

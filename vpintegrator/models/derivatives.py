@@ -43,13 +43,17 @@ def network_jacobian(model: Any, windows: Any, parameters: Any = None) -> np.nda
 
     Shape (n, window * dim, window * dim), time before component.
     """
-    k, size = as_parameters(model, parameters, len(windows)), model.window * model.dim
-    result, columns = np.empty((len(windows), size, size)), np.eye(size)
+    k = as_parameters(model, parameters, len(windows))
+    size = model.window * model.dim
+    result = np.empty((len(windows), size, size))
+    columns = np.eye(size)
     # of large windows a part of the columns at a time, which stays in a cache
-    width, part = min(size, _COLUMNS), 1 if size > _COLUMNS else max(1, _JACOBIANS // size**2)
+    width = min(size, _COLUMNS)
+    part = 1 if size > _COLUMNS else max(1, _JACOBIANS // size**2)
     starts = itertools.product(range(0, len(windows), part), range(0, size, width))
     for n, column in starts:
-        rows, some = slice(n, n + part), columns[:, column : column + width]
+        rows = slice(n, n + part)
+        some = columns[:, column : column + width]
         own = None if k is None else k[rows]
         image = network_tangent(model, windows[rows], some, own)
         result[rows, :, column : column + width] = image
@@ -187,7 +191,8 @@ def _most_precise(
             double = copy.deepcopy(model).double()
             others = _images(double, states, tuple(x.double() for x in k))
             if np.allclose(others, own, rtol=1e-3, atol=1e-3, equal_nan=True):
-                model, own = double, others
+                model = double
+                own = others
         except Exception:  # networks that name their dtype
             return model, _best_distance(torch.float32)
     # a network may round to single precision by itself
@@ -221,7 +226,8 @@ def _agrees(model: Any, way: Way, windows: torch.Tensor, k: tuple[torch.Tensor, 
     states = states + 0.01 * sizes * generator.standard_normal(states.shape)
     vectors = sizes * generator.standard_normal(states.shape)  # (n, window, dim)
     precise, distance = _most_precise(model, torch.from_numpy(states).to(model.scale), k)
-    like, flat = model.scale, vectors.reshape(len(states), -1, 1)
+    like = model.scale
+    flat = vectors.reshape(len(states), -1, 1)
     found = way(model, torch.from_numpy(states).to(like), torch.from_numpy(flat).to(like), k)
 
     def slope(length: float) -> np.ndarray:
@@ -231,7 +237,8 @@ def _agrees(model: Any, way: Way, windows: torch.Tensor, k: tuple[torch.Tensor, 
             total += weight * _images(precise, states + place * length * vectors, k)
         return total / length
 
-    far, near = slope(distance), slope(distance / 2)
+    far = slope(distance)
+    near = slope(distance / 2)
     size = np.abs(far).max(1) + np.abs(_images(precise, states, k)).max(1)  # (n,)
     rounding = 100 * (distance**4 / 5 + torch.finfo(like.dtype).eps)
     allowed = 10 * np.abs(far - near).max(1) + rounding * size + 1e-7 * size

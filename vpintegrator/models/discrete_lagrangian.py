@@ -296,10 +296,12 @@ class _Gauge:
     """
 
     def __init__(self, n: int, periodic: Sequence[int]) -> None:
-        self.n, self.periodic = n, {*periodic}
+        self.n = n
+        self.periodic = {*periodic}
 
     def __call__(self, e: Sequence[int]) -> bool:
-        middle, displacement = e[: self.n], e[self.n : 2 * self.n]
+        middle = e[: self.n]
+        displacement = e[self.n : 2 * self.n]
         if sum(displacement) != 1:
             return True
         k = displacement.index(1)
@@ -317,7 +319,8 @@ def _on_windows(rho: torch.Tensor, n: int) -> torch.Tensor:
 
 def _weights(count: int) -> list[float]:
     """Return weights of central differences of the order 2 ``count``."""
-    weight, result = 1.0, []
+    weight = 1.0
+    result = []
     for j in range(1, count + 1):
         weight *= (count - j + 1) / (count + j)
         result.append((-1) ** (j + 1) * weight / j)

@@ -275,7 +275,9 @@ def _signs_of_symplectic(components: Components) -> SignedGroup:
     InputError
         If an element does not keep the form but for its sign, or acts on time both ways.
     """
-    n, rhos, group = components.moving, components.reversing_symmetries, components.group
+    n = components.moving
+    rhos = components.reversing_symmetries
+    group = components.group
     if not len(rhos):
         return group, torch.ones(len(group), dtype=torch.float64)
     both, time = signs_of_time(rhos, group.shape[-1])

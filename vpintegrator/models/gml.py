@@ -225,8 +225,10 @@ def _triangular_arguments(layers: list[StoredLayer]) -> dict[str, Any]:
     They are ``linear`` linear pairs and a nonlinear one, ``blocks`` times, and a linear pair. In a
     nonlinear pair both layers have biases, in a linear one the first has none.
     """
-    nonlinear, kinds = [len(x.values) == 2 for x in layers[::2]], [x.kind for x in layers]
-    blocks, linear = sum(nonlinear), [*nonlinear, True].index(True)
+    nonlinear = [len(x.values) == 2 for x in layers[::2]]
+    kinds = [x.kind for x in layers]
+    blocks = sum(nonlinear)
+    linear = [*nonlinear, True].index(True)
     order = ([False] * linear + [True]) * blocks + [False]
     upper_first = kinds[0] == "upper"
     pair = ["upper", "lower"] if upper_first else ["lower", "upper"]

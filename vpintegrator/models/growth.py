@@ -72,7 +72,8 @@ def prolong(model: AnyModel, *, depth: int | None = None, degree: int | None = N
     like = next(having(model.core, "adapt"), None)
     for layer in having(larger.core, "adapt"):
         layer.adapt_like(like)  # type: ignore[operator]
-    larger.metadata, larger.choices = dict(model.metadata), list(model.choices)
+    larger.metadata = dict(model.metadata)
+    larger.choices = list(model.choices)
     larger.to(model.scale.device)
     layers(larger).prolong(layers(model))  # layers that are left over stay the identity
     return larger
@@ -111,7 +112,8 @@ def refine(model: AnyModel, depth: int) -> AnyModel:
     deeper = prolong(model, depth=depth)
     unit = len(layers(model)) // model.arguments["depth"]
     for place in range(unit):
-        new, old = list(layers(deeper))[place::unit], list(layers(model))[place::unit]
+        new = list(layers(deeper))[place::unit]
+        old = list(layers(model))[place::unit]
         if not is_prolongable(old[0]):
             continue
         weights = _shares(len(old), len(new)).to(model.scale)

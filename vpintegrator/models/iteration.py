@@ -49,9 +49,11 @@ def trajectories(
     parameters
         Of a family: parameters of each trajectory (trajectory, p).
     """
-    window, new = model.window, model.prediction_window
+    window = model.window
+    new = model.prediction_window
     predict = predict or partial(_called, model, () if parameters is None else (parameters,))
-    timed, done = model.explicit_time and window == 1, 0
+    timed = model.explicit_time and window == 1
+    done = 0
     calls = _TIMED if timed else max(chunk // new, 1)
     first_times = windows[:, -1, -1].clone()
     failed = ~windows.isfinite().flatten(1).all(dim=1)
@@ -93,7 +95,8 @@ def _called(
     model: Any, k: tuple[torch.Tensor, ...], windows: torch.Tensor, calls: int
 ) -> torch.Tensor:
     """Return the states (trajectory, calls * new, dim) of several calls in PyTorch."""
-    window, new = model.window, model.prediction_window
+    window = model.window
+    new = model.prediction_window
     # weights that are computed from others (Stiefel) are computed once
     with evaluating(model), gradients_off(), torch.nn.utils.parametrize.cached():
         states = windows.new_empty((len(windows), window + calls * new, model.dim))

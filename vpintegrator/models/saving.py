@@ -324,5 +324,6 @@ def _model(
     except RuntimeError as error:
         _, detail, *_ = str(error).splitlines()
         raise InputError(f"its weights do not fit this class: {detail.strip()}") from None
-    model.prediction_window, model.metadata = int(header["prediction_window"]), metadata
+    model.prediction_window = int(header["prediction_window"])
+    model.metadata = metadata
     return model.eval()

@@ -323,7 +323,8 @@ def _symplectic_layer(
         If the symmetries do not keep the form, or an argument is for other layers.
     """
     check_even(components.moving, "; take a volume-preserving model, such as vpff")
-    size, expressions = components.moving // 2, as_expressions(functions.expressions)
+    size = components.moving // 2
+    expressions = as_expressions(functions.expressions)
     halves = range(size), range(size, 2 * size)
     texts = [_expressions_of(half, components, expressions) for half in halves]
     if expressions and not any(texts):
@@ -334,7 +335,8 @@ def _symplectic_layer(
     functions.check(components)
     if not {*components.periods}.isdisjoint(halves[1]):
         raise InputError("periodic: a momentum is no angle; angles are among the positions")
-    scale, activation = functions.initial_scale, functions.activation
+    scale = functions.initial_scale
+    activation = functions.activation
 
     def potential(half: int, group: torch.Tensor | SignedGroup | None) -> nn.Module:
         """Return a function of the positions (0) or the momenta (1)."""
@@ -378,7 +380,8 @@ def _symplectic_layer(
 def _expressions_of(own: range, components: Components, expressions: list[str]) -> list[str]:
     """Return expressions of positions or momenta alone, with parameters."""
     variables = components.moving + components.read
-    formulas, read = Formulas(expressions, variables), {*own, *range(components.moving, variables)}
+    formulas = Formulas(expressions, variables)
+    read = {*own, *range(components.moving, variables)}
     # a force that depends on time is a product with a function of that alone
     alone = components.explicit_time
     return [

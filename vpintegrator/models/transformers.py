@@ -329,7 +329,10 @@ class ClassificationTransformer(nn.Module):
     ) -> None:
         super().__init__()
         one_of("readout", readout, ["mean", "first"])
-        self.height, self.width, self.patch, self.readout = height, width, patch, readout
+        self.height = height
+        self.width = width
+        self.patch = patch
+        self.readout = readout
         length = divisible("height", height, "patch", patch)
         length *= divisible("width", width, "patch", patch)
         size = patch * patch if inside is None else whole("inside", inside)

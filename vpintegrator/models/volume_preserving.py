@@ -202,9 +202,11 @@ def pointwise_layers(
     """
     if stack is not None:
         return [_triangular(components, functions, *stack)]
-    dim, expressions = components.moving, as_expressions(functions.expressions)
+    dim = components.moving
+    expressions = as_expressions(functions.expressions)
     blocks = as_blocks(split, dim, components.read)
-    forward, back = [*range(len(blocks))], sweep == "symmetric"
+    forward = [*range(len(blocks))]
+    back = sweep == "symmetric"
     shared: dict[str, Any] = {"symmetries": components.group, **components.of_parameters}
     functions.check(components, bases > 1, back)
     if functions.are_neurons:

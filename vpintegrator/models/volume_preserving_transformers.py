@@ -164,7 +164,8 @@ class VolumePreservingTransformer(Model):
     ) -> None:
         components = Components(dim, reversing_symmetries, periodic, cyclic)
         whole("window", window, 2)
-        rows, lifted = divisible("window", window, "lift", lift), components.lifted(lift)
+        rows = divisible("window", window, "lift", lift)
+        lifted = components.lifted(lift)
         if rows < 2:
             raise InputError(
                 f"lift = {lift} leaves one row of window = {window}, and attention needs two; take "

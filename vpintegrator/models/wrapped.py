@@ -134,7 +134,9 @@ class WrappedModel(Model):
 
         Warn where the module is no map of each window by itself.
         """
-        count, n, new = self.dim + _TRIED, self.dim, self.prediction_window
+        count = self.dim + _TRIED
+        n = self.dim
+        new = self.prediction_window
         given: tuple[int, ...] = (count, n) if self.window == 1 else (count, self.window, n)
         wanted = [given, *([] if self.window == 1 else [(count, new, n)])]
         with gradients_off(), _left_alone(self), evaluating(self):
@@ -162,7 +164,8 @@ class WrappedModel(Model):
     def check_trainable(self, windows: torch.Tensor) -> None:
         """Raise InputError unless images of windows (n, window, dim) depend on the parameters."""
         parameters = [p for p in self.parameters() if p.requires_grad]
-        reason, windows = "", windows[:: -(-len(windows) // 16)]
+        reason = ""
+        windows = windows[:: -(-len(windows) // 16)]
         with evaluating(self), torch.enable_grad():
             for part in (windows, *windows.split(1)):  # a network may branch
                 try:
@@ -257,6 +260,7 @@ class WithParameters(Model):
 
     def forward(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Map windows (..., window, dim + p) to the windows ``prediction_window`` steps later."""
-        states, k = window[..., : self.state_dim], window[..., self.state_dim :]
+        states = window[..., : self.state_dim]
+        k = window[..., self.state_dim :]
         images = beside([self.core(states, k[..., -1, :]), k])  # (..., window, dim + p)
         return self._shifted(window, images)

@@ -88,7 +88,9 @@ class Attention(Layer, AttentionLayer):
         residual: bool = False,
     ) -> None:
         super().__init__()
-        self.scores, self.value, self.output = scores, value, output
+        self.scores = scores
+        self.value = value
+        self.output = output
         if isinstance(normaliser, str):
             one_of("normaliser", normaliser, ["softmax", "cayley"])
         else:
@@ -246,7 +248,8 @@ class VolumePreservingAttention(Attention):
             **factory(device, dtype),
         )
         super().__init__(scores, "cayley")
-        self.dim, self.weighting = dim, weighting
+        self.dim = dim
+        self.weighting = weighting
 
 
 class MultiplicativeAttention(Attention):
@@ -418,7 +421,8 @@ class MultiHeadAttention(Attention):
         )
         scores = ProductScores(query, key, width**-0.5 if scale is None else float(scale))
         super().__init__(scores, value=value, residual=residual)
-        self.dim, self.heads = dim, heads
+        self.dim = dim
+        self.heads = heads
 
 
 class GeneralMultiHeadAttention(Attention):
@@ -505,7 +509,8 @@ class GeneralMultiHeadAttention(Attention):
             for dim, width in shapes
         )
         scores = ProductScores(query, key, key_width**-0.5 if scale is None else float(scale))
-        stacked, output_dim = heads * value_width, whole("output_dim", output_dim)
+        stacked = heads * value_width
+        output_dim = whole("output_dim", output_dim)
         output = nn.Linear(stacked, output_dim, bias, **factory(device, dtype))
         super().__init__(scores, value=value, output=output, residual=residual)
 
@@ -710,7 +715,8 @@ def attention_change(model: nn.Module, windows: torch.Tensor) -> AttentionChange
         for layer in layers:
             hooks.callback(layer.register_forward_hook(compare).remove)
         matrices = attention_weights(model, windows).values()
-    angles, entropies = [windows.new_zeros(0)], [windows.new_zeros(0)]
+    angles = [windows.new_zeros(0)]
+    entropies = [windows.new_zeros(0)]
     for weights in matrices:  # (..., time, time read)
         count = weights.shape[-1]
         one = torch.eye(count, dtype=weights.dtype, device=weights.device)

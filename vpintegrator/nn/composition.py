@@ -211,7 +211,8 @@ class Reversible(Layer):
         (self.symmetry,) = as_reversing_symmetries([symmetry], len(symmetry))
         self.parameter_count = int(getattr(psi, "parameter_count", 0))
         n = len(self.symmetry) - self.parameter_count
-        own, turn = self.symmetry[:n, :n], self.symmetry[n:, n:]
+        own = self.symmetry[:n, :n]
+        turn = self.symmetry[n:, n:]
         if bool(self.symmetry[:n, n:].any() or self.symmetry[n:, :n].any()):
             raise InputError("a reversing symmetry must not mix states with parameters")
         self.reflection = Reflection(own, time_reversal=time_reversal, **self.factory_kwargs)
@@ -230,7 +231,8 @@ class Reversible(Layer):
         """
         if self.turn is not None:
             raise InputError("the reversing symmetry takes parameters to others")
-        n, R = len(self.symmetry) - self.parameter_count, self.reflection
+        n = len(self.symmetry) - self.parameter_count
+        R = self.reflection
         psi = self.psi.at(parameters)
         return Reversible(psi, self.symmetry[:n, :n], time_reversal=R.time_reversal)
 
@@ -241,12 +243,14 @@ class Reversible(Layer):
         return parameters_for(self.psi, parameters)
 
     def forward(self, X: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
-        k, turned = parameters_for(self.psi, parameters), self._turned(parameters)
+        k = parameters_for(self.psi, parameters)
+        turned = self._turned(parameters)
         return self.psi(self.reflection(self.psi.inverse(self.reflection(X), *turned)), *k)
 
     def inverse(self, Y: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the windows that ``forward`` maps to Y."""
-        k, turned = parameters_for(self.psi, parameters), self._turned(parameters)
+        k = parameters_for(self.psi, parameters)
+        turned = self._turned(parameters)
         return self.reflection(self.psi(self.reflection(self.psi.inverse(Y, *k)), *turned))
 
 

@@ -176,7 +176,8 @@ class AdditiveCoupling(InvertibleLayer):
         n = self.dim
         steps = [neurons_at(parameters, W, b, A.mT, self.base) for W, b, A in self._matrices()]
         result = copy.deepcopy(self)
-        result.parameter_count, result.width = 0, len(steps[0][1])
+        result.parameter_count = 0
+        result.width = len(steps[0][1])
         result.group = result.base = None
         result.place = (self.mask == 0).flatten().nonzero().squeeze(1)
         rest = [others(block, n) for block in self.blocks]

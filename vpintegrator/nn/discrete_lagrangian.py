@@ -69,8 +69,10 @@ class DiscreteLagrangian(ImplicitMap):
     ) -> None:
         super().__init__(function.size, 1, function)
         check_even(function.size, ": a Lagrangian is a function of as many of m as of v")
-        self.function, self.damped = function, damped
-        self.dim, self.parameter_count = function.size // 2, function.parameter_count
+        self.function = function
+        self.damped = damped
+        self.dim = function.size // 2
+        self.parameter_count = function.parameter_count
         self.angles = [i for i in range(self.dim) if function.terms.kinds[i].is_angle]
         if damped:
             one = torch.eye(self.dim, dtype=torch.float64).unsqueeze(0)
@@ -120,8 +122,10 @@ class DiscreteLagrangian(ImplicitMap):
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of positions z (state, n + m); displacements are at most their range."""
         n = self.dim
-        q, k = z[:, :n], z[:, n:]
-        low, high = q.amin(0).expand_as(q), q.amax(0).expand_as(q)
+        q = z[:, :n]
+        k = z[:, n:]
+        low = q.amin(0).expand_as(q)
+        high = q.amax(0).expand_as(q)
         pairs = ((q, q), (low, high), (high, low))
         self.adapt_to(torch.cat([torch.cat([*pair, k], -1) for pair in pairs]))
 
@@ -134,8 +138,10 @@ class DiscreteLagrangian(ImplicitMap):
     def _slopes(self, x: torch.Tensor, c: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Return D1 L + F- and D2 L + F+ (..., n) at variables x = (m, v, k)."""
         n = self.dim
-        v, gradient = x[..., n : 2 * n], self.function.gradient(x, c[0])
-        by_middle, by_displacement = gradient[..., :n] / 2, gradient[..., n:] + v
+        v = x[..., n : 2 * n]
+        gradient = self.function.gradient(x, c[0])
+        by_middle = gradient[..., :n] / 2
+        by_displacement = gradient[..., n:] + v
         force = 0.0 if not self.damped else -0.5 * (v @ self._damping(c).mT)
         return by_middle - by_displacement + force, by_middle + by_displacement + force
 
@@ -148,19 +154,25 @@ class DiscreteLagrangian(ImplicitMap):
         self, x: torch.Tensor, c: Any
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return slopes as ``_slopes``, and their derivatives by the other position (..., n, n)."""
-        n, one = self.dim, torch.eye(self.dim, dtype=x.dtype, device=x.device)
+        n = self.dim
+        one = torch.eye(self.dim, dtype=x.dtype, device=x.device)
         gradient, hessian = self.function.gradient_and_hessian(x, c[0])
         v = x[..., n : 2 * n]
-        by_middle, by_displacement = gradient[..., :n] / 2, gradient[..., n:] + v
-        mm, vv = hessian[..., :n, :n] / 4, hessian[..., n:, n:] + one  # (..., n, n)
+        by_middle = gradient[..., :n] / 2
+        by_displacement = gradient[..., n:] + v
+        # (..., n, n)
+        mm = hessian[..., :n, :n] / 4
+        vv = hessian[..., n:, n:] + one
         mv = hessian[..., :n, n:] / 2
-        first, second = by_middle - by_displacement, by_middle + by_displacement
+        first = by_middle - by_displacement
+        second = by_middle + by_displacement
         first_by_second = mm + mv - mv.mT - vv  # D1 D2 L
         second_by_first = mm - mv + mv.mT - vv
         if self.damped:
             damping = self._damping(c)
             force = -0.5 * (v @ damping.mT)
-            first, second = first + force, second + force
+            first = first + force
+            second = second + force
             first_by_second = first_by_second - 0.5 * damping
             second_by_first = second_by_first + 0.5 * damping
         return first, second, first_by_second, second_by_first
@@ -169,7 +181,8 @@ class DiscreteLagrangian(ImplicitMap):
         """Return D1 D2 L (..., n, n) at two positions and parameters (..., 2 n + m)."""
         n = self.dim
         H = self.function.gradient_and_hessian(self.variables(z), self.function.coefficients)[1]
-        mv, one = H[..., :n, n:] / 2, torch.eye(n, dtype=z.dtype, device=z.device)
+        mv = H[..., :n, n:] / 2
+        one = torch.eye(n, dtype=z.dtype, device=z.device)
         return H[..., :n, :n] / 4 + mv - mv.mT - H[..., n:, n:] - one
 
     def momentum(self, z: torch.Tensor) -> torch.Tensor:
@@ -179,7 +192,8 @@ class DiscreteLagrangian(ImplicitMap):
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
         n = self.dim
         defect = self._slopes(self.variables(z), c)[1] + self._slopes(self.variables(image), c)[0]
-        shift, rest = image[..., :n] - z[..., n : 2 * n], image[..., 2 * n :] - z[..., 2 * n :]
+        shift = image[..., :n] - z[..., n : 2 * n]
+        rest = image[..., 2 * n :] - z[..., 2 * n :]
         return torch.cat([shift, defect, rest], -1)
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
@@ -226,11 +240,13 @@ class DiscreteLagrangian(ImplicitMap):
     def equations(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return matrix (window, n, coefficient) and right side of linear equations for c."""
         n = self.dim
-        x, y = self.variables(z), self.variables(image)
+        x = self.variables(z)
+        y = self.variables(image)
         orders = [(i,) for i in range(2 * n)]
         here, there = (torch.stack(self.function.features(each, orders), 1) for each in (x, y))
         matrix = (here[:, :n] + there[:, :n]) / 2 + here[:, n:] - there[:, n:]
-        v, w = x[:, n : 2 * n], y[:, n : 2 * n]
+        v = x[:, n : 2 * n]
+        w = y[:, n : 2 * n]
         if self.damped:
             columns = torch.zeros(len(z), n * n, n, dtype=z.dtype)  # by the entries of Gamma
             for i in range(n):
@@ -249,10 +265,12 @@ class DiscreteLagrangian(ImplicitMap):
         coefficient instead, such as that of :math:`v_1^2`, is not enough: other terms cancel this
         term on the data, and L vanishes there as the degree grows.
         """
-        n, x = self.dim, self.variables(z[:: -(-len(z) // most)])
+        n = self.dim
+        x = self.variables(z[:: -(-len(z) // most)])
         orders = [(i, i) for i in range(2 * n)]
         curvatures = [each.mean(0) for each in self.function.features(x, orders)]
-        middle, displacement = torch.stack(curvatures[:n]), torch.stack(curvatures[n:])
+        middle = torch.stack(curvatures[:n])
+        displacement = torch.stack(curvatures[n:])
         row = middle.sum(0) / 4 - displacement.sum(0)  # (coefficient,)
         return nn.functional.pad(row, (0, self.damping_entries.numel() if self.damped else 0))[None]
 

@@ -84,7 +84,9 @@ class ElementaryHamiltonians(InUnits):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.hamiltonian, self.size, self.order = hamiltonian, whole("size", size), order
+        self.hamiltonian = hamiltonian
+        self.size = whole("size", size)
+        self.order = order
         self.parameter_count = whole("parameters", parameters, 0)
         self.explicit_time = explicit_time
         if order not in ORDERS:
@@ -128,7 +130,8 @@ class ElementaryHamiltonians(InUnits):
     def hessian(self, x: torch.Tensor, c: torch.Tensor | None = None, k: int = 0) -> torch.Tensor:
         """Return the Hessian (..., size, size) of the term of H, or for k = 1 of H''(f, f)."""
         c = self.coefficients if c is None else c
-        n, zero = self.size, torch.zeros_like(x[..., 0])
+        n = self.size
+        zero = torch.zeros_like(x[..., 0])
         result: dict[tuple[int, int], torch.Tensor] = {}
         if k < len(self._formulas.curvatures):
             places, function = self._formulas.curvatures[k]
@@ -214,7 +217,8 @@ class _Terms:
         terms = [H]
         if order < ORDERS[1]:
             return terms
-        algebra, half = self.algebra, self.size // 2
+        algebra = self.algebra
+        half = self.size // 2
         slopes = self._slopes(H)[: self.size]
         field = slopes[half:] + [algebra.scale(-1, slope) for slope in slopes[:half]]
         field += [1] if self.explicit_time else []

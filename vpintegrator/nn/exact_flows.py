@@ -168,8 +168,11 @@ class _Hamiltonian:
 
     def __init__(self, text: str, size: int, explicit_time: bool) -> None:
         self.parsed = StateExpressions({"hamiltonian": text}, size + explicit_time)
-        self.algebra, (self.value,) = self.parsed.algebra, self.parsed.values
-        self.size, self.half, self.explicit_time = size, size // 2, explicit_time
+        self.algebra = self.parsed.algebra
+        (self.value,) = self.parsed.values
+        self.size = size
+        self.half = size // 2
+        self.explicit_time = explicit_time
 
     def flows(self, commutators: bool, arguments: tuple[Any, ...]) -> ExactFlows:
         """Return the parts."""
@@ -194,7 +197,8 @@ class _Hamiltonian:
         own = shears[place]
 
         def rates(*state: Any) -> list[Any]:
-            result, n = own.rates(*state), len(own.moved)
+            result = own.rates(*state)
+            n = len(own.moved)
             rows = [result[n * k : n * (k + 1)] for k in range(own.functions)]
             return [rate for k, row in enumerate(rows) for rate in [*row, float(k == 0)]]
 
@@ -241,7 +245,9 @@ class _Hamiltonian:
         return [self.algebra.add(*others) for others in result]
 
     def _bracket(self, first: Value, second: Value) -> Value:
-        a, b, n = self.parsed.gradient(first), self.parsed.gradient(second), self.half
+        a = self.parsed.gradient(first)
+        b = self.parsed.gradient(second)
+        n = self.half
         multiply = self.algebra.multiply
         products = [(multiply(a[i], b[i + n]), 1) for i in range(n) if i in a and i + n in b]
         products += [(multiply(a[i + n], b[i]), -1) for i in range(n) if i + n in a and i in b]
@@ -250,7 +256,8 @@ class _Hamiltonian:
     def _commutators(self, groups: list[Value]) -> list[list[Value]]:
         """Return further functions of each group: commutators without conjugate pairs."""
         result: list[list[Value]] = [[] for _ in groups]
-        variables, known = [*map(self._variables, groups)], set()
+        variables = [*map(self._variables, groups)]
+        known = set()
         for middle in groups:
             for a, first in enumerate(groups):
                 for second in groups[a:]:
@@ -348,7 +355,9 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.flows, self.dim, self.parameter_count = flows, dim, int(explicit_time)
+        self.flows = flows
+        self.dim = dim
+        self.parameter_count = int(explicit_time)
         self.stages = whole("stages", stages, 1)
         self.symplectic = flows.symplectic
         last = len(flows.parts) - 1
@@ -380,7 +389,8 @@ class LearnedSplitting(InvertibleLayer, InUnits):
             two for each stage, as in ``vpintegrator.dynamics.compositions``.
         """
         last = max(self.sequence)
-        weights, sweep = [], 0
+        weights = []
+        sweep = 0
         for n, k in enumerate(self.sequence[: self._half]):
             weights.append(factors[sweep])
             if k == last or (k == 0 and n > 0):  # also the first of the sweep that turns here
@@ -397,7 +407,8 @@ class LearnedSplitting(InvertibleLayer, InUnits):
     def normalised_weights(self) -> list[torch.Tensor]:
         """Return the weights of all flows, which add up to one for each part."""
         own = [self.weights[min(n, len(self.sequence) - 1 - n)] for n in range(len(self.sequence))]
-        missing, counts = {}, {}
+        missing = {}
+        counts = {}
         for part in set(self.sequence):
             places = [n for n, k in enumerate(self.sequence) if k == part]
             counts[part] = len(places)
@@ -414,7 +425,8 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         total: list[torch.Tensor | float] = [0.0] * len(x)
         for n, (k, weight) in enumerate(zip(self.sequence, self.normalised_weights(), strict=True)):
             for i, change in self._sheared(self.flows.parts[k], x, n, weight, h).items():
-                x[i], total[i] = x[i] + change, total[i] + change
+                x[i] = x[i] + change
+                total[i] = total[i] + change
         moved = [
             t if isinstance(t, torch.Tensor) else torch.zeros_like(z[..., 0])
             for t in total[: self.dim]
@@ -429,7 +441,9 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         first = self.first[min(n, len(self.sequence) - 1 - n)]
         c = self.commutators[first : first + part.functions - 1] * (h**3 / self.stages**2)
         factors = [weight * h, *c.unbind()]
-        rates, count = part.rates(*x), len(part.moved)  # (...) each
+        # (...) each
+        rates = part.rates(*x)
+        count = len(part.moved)
         changes: dict[int, torch.Tensor] = {}
         for k, factor in enumerate(factors):
             for i, rate in zip(part.moved, rates[count * k :], strict=False):

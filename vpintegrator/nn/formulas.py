@@ -132,7 +132,8 @@ class Formulas:
         action: SignedPermutations | None = None,
     ) -> None:
         self.texts = as_expressions(texts, name, max(dim, MOST_FORMULAS))
-        self.dim, self.name = dim, name
+        self.dim = dim
+        self.name = name
         self.components = list(range(dim) if components is None else components)
         if action is None:
             count = len(self.texts)

@@ -42,7 +42,8 @@ class _Plan:
         for j in reversed(range(len(variables))):
             functions = keys[:, j]
             if j == 0:
-                keys, group = keys[:1], torch.zeros(len(functions), dtype=torch.long)
+                keys = keys[:1]
+                group = torch.zeros(len(functions), dtype=torch.long)
             else:
                 keys, group = keys[:, :j].unique(dim=0, return_inverse=True)
             counts = torch.bincount(group, minlength=len(keys))
@@ -224,7 +225,8 @@ class GeneratingFunction(BasisPotential):
                     0, self.terms.chosen[:, j]
                 )
             basis[order] = product  # (term, state)
-        empty, sources = x.new_zeros(self.terms.count, len(x)), self.terms.sources[:, 0]
+        empty = x.new_zeros(self.terms.count, len(x))
+        sources = self.terms.sources[:, 0]
         # (state, coefficient)
         return [empty.index_add(0, sources, sums).mT for sums in self._unscaled(basis, orders)]
 
@@ -272,7 +274,8 @@ class GeneratingFunction(BasisPotential):
 
         The derivative is by another component than that one.
         """
-        plan, tables = self.plan([component]), self._tables(x, [order])
+        plan = self.plan([component])
+        tables = self._tables(x, [order])
         c = self.coefficients if c is None else c
         sums = self._contracted(tables, [order], c, plan, kept=1)[order]  # (item, ...)
         functions = plan.levels[-1].functions
@@ -289,7 +292,8 @@ class GeneratingFunction(BasisPotential):
         self, component: int, value: torch.Tensor, derivatives: int = 0
     ) -> list[torch.Tensor]:
         """Return functions (function, ...) of one component, and so many derivatives of them."""
-        kind, scale = self.terms.kinds[component], self.box_scale[component]
+        kind = self.terms.kinds[component]
+        scale = self.box_scale[component]
         u = (value - self.box_shift[component]) / scale  # (...)
         result = kind.jet(u, self.degree, derivatives)
         return [torch.stack(each) / scale**k for k, each in enumerate(result)]
@@ -306,7 +310,9 @@ def _box(
 
     The centre is the mean over the group, (S v)_{p(j)} = s_j v_j, and 0 of ``fixed`` variables.
     """
-    low, high = values.amin(0), values.amax(0)  # (variable,)
+    # (variable,)
+    low = values.amin(0)
+    high = values.amax(0)
     places, signs = action
     # (variable,)
     middle = torch.zeros_like(signs).scatter(1, places, signs * (low + high) / 2).mean(0)

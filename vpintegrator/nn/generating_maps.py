@@ -77,7 +77,8 @@ class SymplecticGeneratingFunction(ImplicitMap):
         own = (potential.size, potential.parameter_count)
         if exact is not None and (exact.size, exact.parameter_count) != own:
             raise InputError("the exact terms are of other components than the potential")
-        self.potential, self.exact = potential, exact
+        self.potential = potential
+        self.exact = exact
         self.dim, self.parameter_count = own
         self.constant("form", canonical_form(potential.size))
 
@@ -113,7 +114,8 @@ class SymplecticGeneratingFunction(ImplicitMap):
         return torch.cat([middle, z[..., n:]], -1) if self.parameter_count else middle
 
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
-        middle, n = self._middle(z, image), self.potential.size
+        middle = self._middle(z, image)
+        n = self.potential.size
         gradient = self.potential.gradient(middle, c[0])  # (..., size)
         if self.exact is not None:
             gradient = gradient + self.exact.gradient(middle, c[1])
@@ -122,8 +124,11 @@ class SymplecticGeneratingFunction(ImplicitMap):
         return torch.cat([difference[..., :n] - slope, difference[..., n:]], -1)
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
-        n, S, sign = self.potential.size, self.potential, -1.0 if backward else 1.0
-        own, rest = z[..., :n], z[..., n:]
+        n = self.potential.size
+        S = self.potential
+        sign = -1.0 if backward else 1.0
+        own = z[..., :n]
+        rest = z[..., n:]
         one = torch.eye(n, dtype=z.dtype, device=z.device)
         turn = sign * self.form.to(z.dtype)
 
@@ -297,13 +302,16 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         return torch.stack([*x[:b], *image[b : self.size], *x[self.size :]], -1)  # (..., dim)
 
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
-        x, y = z.unbind(-1), image.unbind(-1)  # (...) each
+        # (...) each
+        x = z.unbind(-1)
+        y = image.unbind(-1)
         moves = [new - old for new, old in zip(y, x, strict=True)]
         result = [*moves]
         for (a, b), G, own in zip(self.pairs, self._functions, c, strict=True):
             orders = [(b,), (a,), (a, b)][: 2 if b == a + 1 else 3]
             by_new, by_old, *mixed = G.partials(self._mixed(x, y, (a, b)), orders, own)
-            result[a], result[b] = result[a] - by_new, result[b] + by_old
+            result[a] = result[a] - by_new
+            result[b] = result[b] + by_old
             for j in range(a + 1, b):
                 result[j] = result[j] + moves[j] * mixed[0]
         return torch.stack(result, -1)
@@ -346,7 +354,8 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
         def correction(y: torch.Tensor) -> torch.Tensor:
             y = y.squeeze(-1)
-            defect, slope = moved - (y - start) * stretch, stretch
+            defect = moved - (y - start) * stretch
+            slope = stretch
             for G, weights in parts:
                 values, slopes = G.functions_of(component, y, 1)
                 defect = defect - (values * weights).sum(0)
@@ -358,10 +367,13 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
     def equations(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return matrix (pair, component, coefficient) and right side of linear equations for c."""
-        x, y = z.unbind(-1), image.unbind(-1)  # (...) each
+        # (...) each
+        x = z.unbind(-1)
+        y = image.unbind(-1)
         right = (image - z)[:, : self.size]  # (pair, component)
         counts = [G.coefficients.numel() for G in self._functions]
-        matrix, first = z.new_zeros(len(z), self.size, sum(counts)), 0
+        matrix = z.new_zeros(len(z), self.size, sum(counts))
+        first = 0
         for (a, b), G, count in zip(self.pairs, self._functions, counts, strict=True):
             orders = [(b,), (a,), (a, b)][: 2 if b == a + 1 else 3]
             by_new, by_old, *mixed = G.features(self._mixed(x, y, (a, b)), orders)

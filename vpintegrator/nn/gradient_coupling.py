@@ -91,7 +91,8 @@ class NeuronPotential(Layer):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.size, self.width = whole("size", size), whole("width", width)
+        self.size = whole("size", size)
+        self.width = whole("width", width)
         self.parameter_count = whole("parameters", parameters, 0)
         self.activation = as_activation(activation)
         read = size + parameters
@@ -117,7 +118,8 @@ class NeuronPotential(Layer):
         if self.group is not None:  # a hidden layer that is wider by the elements
             count = len(self.group)
             W = (self.group.mT @ W).transpose(0, 1).flatten(1)  # (size + m, element * width)
-            b, a = b.repeat(count), a.repeat(count) / count
+            b = b.repeat(count)
+            a = a.repeat(count) / count
             if self.signs is not None:
                 a = a * self.signs.repeat_interleave(self.width)
         return W, b, a
@@ -140,7 +142,8 @@ class NeuronPotential(Layer):
         result = copy.deepcopy(self)
         weights = neurons_at(parameters, *self._weights(), self.base)
         result.inner_weight, result.inner_bias, result.outer_weight = map(nn.Parameter, weights)
-        result.parameter_count, result.width = 0, len(weights[1])
+        result.parameter_count = 0
+        result.width = len(weights[1])
         result.group = result.signs = result.base = None
         return result
 
@@ -290,7 +293,8 @@ class GradientCoupling(InvertibleLayer):
     def shears(self) -> list[LinearShear]:
         """Return the shear of positions, then that of momenta."""
         n = self.kinetic.size
-        q, p = list(range(n)), list(range(n, 2 * n))
+        q = list(range(n))
+        p = list(range(n, 2 * n))
         k = list(range(2 * n, 2 * n + self.parameter_count))
         return [
             _shear(0, self.kinetic, q, p + k, 1.0),
@@ -390,9 +394,13 @@ class HenonMap(InvertibleLayer):
         q, p = z.chunk(2, -1)  # (..., size) each
         for _ in range(4):
             if sign > 0:
-                q, p = p + self.shift, self.potential.gradient(p) - q
+                image = p + self.shift
+                p = self.potential.gradient(p) - q
+                q = image
             else:
-                q, p = self.potential.gradient(q - self.shift) - p, q - self.shift
+                image = q - self.shift
+                q = self.potential.gradient(image) - p
+                p = image
         return torch.cat([q, p], -1)
 
 

@@ -83,8 +83,10 @@ def newton(
     iterations
         Number of unrolled iterations; by default iterations end at rounding.
     """
-    limit, nothing = tolerance(start.dtype), torch.full_like(start, torch.nan)
-    value, length = start, torch.full_like(start[..., :1], torch.inf)
+    limit = tolerance(start.dtype)
+    nothing = torch.full_like(start, torch.nan)
+    value = start
+    length = torch.full_like(start[..., :1], torch.inf)
 
     def corrected() -> tuple[torch.Tensor, torch.Tensor]:
         change = correction(value)  # (..., n)

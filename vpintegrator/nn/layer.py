@@ -165,7 +165,8 @@ class Layer(nn.Module):
             self.__dict__[name] = None
             return
         self.__dict__.setdefault("_constants", {})[name] = value.detach().cpu()
-        device, dtype = self.factory_kwargs["device"], self.factory_kwargs["dtype"]
+        device = self.factory_kwargs["device"]
+        dtype = self.factory_kwargs["dtype"]
         value = value.to(
             "cpu" if device.type == "meta" else device,
             dtype if value.is_floating_point() else value.dtype,
@@ -331,7 +332,8 @@ def neurons_at(
     base : (dim + m,), optional
         Factors of the variables in neurons that are subtracted, which double the hidden units.
     """
-    k, m = parameters.to(W), len(parameters)
+    k = parameters.to(W)
+    m = len(parameters)
     bias = b + k @ W[-m:]
     if base is None:
         return W[:-m], bias, A

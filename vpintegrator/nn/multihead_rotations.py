@@ -137,14 +137,16 @@ class MultiHeadVolumePreservingAttention(InvertibleLayer, AttentionLayer):
 
         Step t of the components of a head becomes the sum over s of weight (t, s) times step s.
         """
-        Q, rotations = self.orthogonal(), []
+        Q = self.orthogonal()
+        rotations = []
         for index, score in enumerate(self.scores):
             Y = X @ self._rows(Q, index).mT  # (..., window, width)
             rotations.append(cayley(score(Y, Y)).mT)  # (..., window, window)
         return torch.stack(rotations, -3)
 
     def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        Q, result = self.orthogonal(), z
+        Q = self.orthogonal()
+        result = z
         for index, score in enumerate(self.scores):
             directions = self._rows(Q, index)  # (width, dim)
             Y = z @ directions.mT  # (..., window, width)

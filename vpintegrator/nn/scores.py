@@ -215,7 +215,8 @@ class AdditiveScores(Layer):
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.activation = as_activation(activation)
-        self.dim, shape = whole("dim", dim), (whole("width", width), dim)
+        self.dim = whole("dim", dim)
+        shape = (whole("width", width), dim)
         self.query = nn.Parameter(torch.randn(shape, **self.factory_kwargs) / dim**0.5)
         self.key = nn.Parameter(torch.randn(shape, **self.factory_kwargs) / dim**0.5)
         self.vector = nn.Parameter(torch.randn(width, **self.factory_kwargs) / width**0.5)
@@ -250,7 +251,9 @@ class ProductScores(Layer):
 
     def __init__(self, query: nn.Module, key: nn.Module, scale: float = 1.0) -> None:
         super().__init__()
-        self.query, self.key, self.scale = query, key, scale
+        self.query = query
+        self.key = key
+        self.scale = scale
 
     def forward(self, query: torch.Tensor, key: torch.Tensor | None = None) -> torch.Tensor:
         """Return scores (..., [head,] key, query); keys are the queries where none are given."""
@@ -302,7 +305,9 @@ class Heads(Layer):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.dim, self.heads, self.width = dim, heads, whole("width", width)
+        self.dim = dim
+        self.heads = heads
+        self.width = whole("width", width)
         weight = torch.empty(heads, width, dim, **self.factory_kwargs)
         if orthonormal:
             for projection in weight:
@@ -312,7 +317,8 @@ class Heads(Layer):
         self.weight = nn.Parameter(weight)
         self.bias = None
         if bias:
-            zeros, bound = torch.zeros(heads * width, **self.factory_kwargs), 1 / math.sqrt(dim)
+            zeros = torch.zeros(heads * width, **self.factory_kwargs)
+            bound = 1 / math.sqrt(dim)
             self.bias = nn.Parameter(nn.init.uniform_(zeros, -bound, bound))
         if stiefel:
             orthogonal(self, "weight")

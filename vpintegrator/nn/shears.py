@@ -69,7 +69,8 @@ class LinearShear:
     @torch.no_grad()
     def columns(self, z: torch.Tensor) -> torch.Tensor:
         """Return the increment of states for each number of the parameter, (state, dim, number)."""
-        before, flat = self.parameter.clone(), self.parameter.view(-1)
+        before = self.parameter.clone()
+        flat = self.parameter.view(-1)
         turned = z if self.rotation is None else z @ self.rotation.mT  # (state, dim)
         columns = []
         flat.zero_()
@@ -134,7 +135,8 @@ class ShearDerivatives:
         self.begins: dict[torch.Tensor, int] = {}
         self.total = 0
         for parameter in core.parameters():
-            self.begins[parameter], self.total = self.total, self.total + parameter.numel()
+            self.begins[parameter] = self.total
+            self.total = self.total + parameter.numel()
 
     @torch.no_grad()
     def images(self, z: torch.Tensor) -> tuple[torch.Tensor, list[Derivatives]]:
@@ -164,7 +166,8 @@ class ShearDerivatives:
             by_own, by_seen = next(left)
             parameter = shear.parameter
             later = sign * by_states[:, :, shear.components]  # (state, dim, component)
-            begin, own = self.begins[parameter], range(*shear.share.indices(parameter.numel()))
+            begin = self.begins[parameter]
+            own = range(*shear.share.indices(parameter.numel()))
             result[:, :, begin + own.start : begin + own.stop] += (
                 later @ by_own
             )  # (state, dim, own)
@@ -219,7 +222,8 @@ class Rotated(InvertibleLayer):
         if not torch.allclose(Q @ Q.mT, torch.eye(len(Q)).to(Q), rtol=0, atol=TOLERANCE):
             raise InputError("rotation must be an orthogonal matrix")
         self.layer: Any = layer
-        self.exact, self.dim = Q, len(Q)
+        self.exact = Q
+        self.dim = len(Q)
         self.parameter_count = getattr(layer, "parameter_count", 0)
         keeps = len(Q) % 2 == 0 and bool((form_signs(Q[None]) == 1).all())
         self.symplectic = keeps and preserves("symplectic", layer)
@@ -277,6 +281,7 @@ def spread_rotation(number: int, dim: int, components: Sequence[int] | None = No
     pairs = [(i, j) for n, i in enumerate(mixed) for j in mixed[n + 1 :]]
     for n, (i, j) in enumerate(pairs if number else []):
         angle = math.pi / 2 * ((number + n * len(pairs)) * _GOLDEN % 1)
-        c, s = math.cos(angle), math.sin(angle)
+        c = math.cos(angle)
+        s = math.sin(angle)
         Q[[i, j]] = torch.tensor([[c, s], [-s, c]], dtype=torch.float64) @ Q[[i, j]]
     return Q

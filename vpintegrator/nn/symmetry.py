@@ -84,7 +84,8 @@ def _closed(generators: Iterable[torch.Tensor], dim: int, argument: str) -> torc
     No symmetry but the identity leaves the vector in place unless by bad luck.
     """
     vector = torch.sin(torch.arange(1, dim + 1, dtype=torch.float64).square())
-    elements, images = [torch.eye(dim, dtype=torch.float64)], vector.unsqueeze(0)
+    elements = [torch.eye(dim, dtype=torch.float64)]
+    images = vector.unsqueeze(0)
     for element in elements:  # grows as it is read
         for generator in generators:
             image = generator @ (element @ vector)  # (dim,)
@@ -181,7 +182,8 @@ def invariant_entries(kind: str, group: torch.Tensor) -> tuple[torch.Tensor, tor
     InputError
         If an S is not a signed permutation.
     """
-    dim, moves = group.shape[-1], signed_permutations(group)
+    dim = group.shape[-1]
+    moves = signed_permutations(group)
     if moves is None:
         raise InputError(
             "weightings of attention respect symmetries that are sign flips and permutations; "
@@ -189,7 +191,9 @@ def invariant_entries(kind: str, group: torch.Tensor) -> tuple[torch.Tensor, tor
         )
     links = []
     for p, s in zip(*moves, strict=True):
-        image, sign = p.unsqueeze(1) * dim + p, s.unsqueeze(1) * s  # (dim, dim) each
+        # (dim, dim) each
+        image = p.unsqueeze(1) * dim + p
+        sign = s.unsqueeze(1) * s
         links.append((image, sign))
         if kind != "arbitrary":  # and A_ij = -A_ji, or A_ji
             links.append((image.mT, -sign if kind == "skew" else sign))
@@ -218,7 +222,8 @@ def orbit_parameters(
     """
     shape = links[0][0].shape
     own = torch.arange(links[0][0].numel()).view(shape)
-    first, factors = own.clone(), torch.ones(shape, dtype=torch.float64)
+    first = own.clone()
+    factors = torch.ones(shape, dtype=torch.float64)
     zero = torch.zeros(shape, dtype=torch.bool)
     for image, sign in links:
         zero |= (image == own) & (sign < 0)
@@ -287,7 +292,9 @@ def canonical_blocks(group: torch.Tensor, parameters: int = 0) -> tuple[SignedGr
     dim = group.shape[-1] - parameters
     if reason := form_refusal(group, parameters):
         raise InputError(reason)
-    half, signs, result = dim // 2, form_signs(group[:, :dim, :dim]), []
+    half = dim // 2
+    signs = form_signs(group[:, :dim, :dim])
+    result = []
     for part in (range(half), range(half, dim)):
         read = [*part, *range(dim, dim + parameters)]
         result.append((group[:, read][:, :, read], signs))

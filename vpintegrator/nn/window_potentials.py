@@ -89,7 +89,8 @@ class AttentionPotential(Layer):
 
     def gradient(self, Q: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` at Q (..., window, size)."""
-        W, A = self.weights(Q), self.scores.matrix()
+        W = self.weights(Q)
+        A = self.scores.matrix()
         return W @ Q @ A.mT + W.mT @ Q @ A  # (..., window, size)
 
 
@@ -133,7 +134,8 @@ class LinearAttentionPotential(Layer):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.size, self.window = whole("size", size), whole("window", window)
+        self.size = whole("size", size)
+        self.window = whole("window", window)
         self.weighting = BilinearScores(
             window, "symmetric", initial_scale=initial_scale, **self.factory_kwargs
         )
@@ -308,7 +310,8 @@ class LinearSymplecticAttention(Composition, AttentionLayer):
                 for moved in moved_halves(half)
             )
         )
-        self.dim, self.window = dim, window
+        self.dim = dim
+        self.window = window
 
 
 def moved_halves(half: str) -> list[str]:

@@ -42,7 +42,8 @@ style="width:{width}px;max-width:100%;height:auto"></div>"""
 
 def html_of(report: Report) -> str:
     """Return HTML of a report: the table of vp-rollout, its notes, and the overview."""
-    printed, png = Printed(report), io.BytesIO()
+    printed = Printed(report)
+    png = io.BytesIO()
     kinds = ["", *(run.kind for run in report.runs.values())]
     head, *body = map(_row, printed.rows, kinds)
     with PAPER.applied(), np.errstate(all="ignore"):

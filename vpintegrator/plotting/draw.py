@@ -100,7 +100,8 @@ def draw(
     """
     for name in formats:
         one_of("formats", name, FORMATS)
-    look, tell = find_style(style, width), progress or (lambda *_: None)
+    look = find_style(style, width)
+    tell = progress or (lambda *_: None)
     if columns and figures:
         raise InputError("columns: chosen figures come without tables; leave out one of both")
     scene, known, tables = _opened(report, look, methods, columns)
@@ -111,7 +112,8 @@ def draw(
         for name, figure in drawn.items():
             if figures and not figure.applies():
                 raise InputError(f"figure: there is nothing to show in the figure '{name}'")
-    texts, folder = {} if figures else tables, as_path("folder", folder)
+    texts = {} if figures else tables
+    folder = as_path("folder", folder)
     caption_files = [f"{name}.md" for name in names] or [_CAPTIONS]
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:

@@ -34,7 +34,9 @@ from vpintegrator.plotting.text import capital, grouped, listed, markdown, orbit
 from vpintegrator.plotting.views import orbit_colours
 from vpintegrator.rollout import Report, open_rollout
 
-LINES, _LETTERS = 5, 100  # of a caption, and of a line
+# of a caption, and of a line
+LINES = 5
+_LETTERS = 100
 _SPACE = "\0"  # a space at which no line may end
 ROW = 1.55  # em: height of a row of the legend
 _MARGIN = 0.6  # em beside a legend
@@ -60,7 +62,8 @@ class Figure(ABC):
     name: ClassVar[str]
 
     def __init__(self, scene: Any) -> None:
-        self.scene, self.style = scene, scene.style
+        self.scene = scene
+        self.style = scene.style
 
     def applies(self) -> bool:
         """Whether the scene has something to show."""
@@ -180,15 +183,17 @@ def _wrapped(text: str) -> list[str]:
     return [line.replace(_SPACE, " ") for line in lines]
 
 
-_PORTRAIT, _SMALL = 12.5, 9.8  # em: least widths of panels
-_COLUMNS, _MANY, _ROWS = 4, 12, 3
+# em: least widths of panels
+_PORTRAIT = 12.5
+_SMALL = 9.8
+_COLUMNS = 4
+_MANY = 12
+_ROWS = 3
 _TITLE = 18  # letters in a line above a panel
 _LISTED = 3  # methods whose numbers a caption gives one by one
 _SYSTEM = 60  # letters of a system's title
-CURVES, TYPICAL = (
-    "curves are medians over the seeds, in a band of all",
-    "orbits are of the median seed",
-)
+CURVES = "curves are medians over the seeds, in a band of all"
+TYPICAL = "orbits are of the median seed"
 
 
 class RolloutFigure(Figure):
@@ -229,7 +234,8 @@ class RolloutFigure(Figure):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self.report, self.runs = scene.report, scene.runs
+        self.report = scene.report
+        self.runs = scene.runs
 
     def legend(self, marked: bool = True) -> list[Line2D]:
         """Return one legend entry for each method."""
@@ -255,7 +261,8 @@ class RolloutFigure(Figure):
 
     def title_panel(self, axes: Axes, name: str) -> None:
         """Write the title of a method in short lines, one of them if part of it diverged."""
-        lines, scene = [name], self.scene
+        lines = [name]
+        scene = self.scene
         if name in scene.looks:
             words = textwrap.wrap(shortened(self.runs[name].title), _TITLE)
             lines = [*map(plain, words), scene.diverged(name)]
@@ -316,7 +323,8 @@ class RolloutFigure(Figure):
 
     def opening(self) -> str:
         """Return a sentence on the system and the initial states, and time and step of a whole."""
-        report, origin = self.report, "given initial data"
+        report = self.report
+        origin = "given initial data"
         if report.seed is not None:
             origin = f"random initial data (seed {report.seed})"
         stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""

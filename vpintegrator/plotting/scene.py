@@ -78,8 +78,11 @@ class Scene:
     def __init__(self, report: Report, style: Style = PAPER, methods: Sequence[str] = ()) -> None:
         given = looks((name, run.kind, run.method) for name, run in report.runs.items())
         report = only(report, methods)
-        self.report, self.system, self.style = report, report.system, style
-        self.name, self.components = report.system.name, report.system.components
+        self.report = report
+        self.system = report.system
+        self.style = style
+        self.name = report.system.name
+        self.components = report.system.components
         self.coordinates = (*self.components, *self.system.coordinates)
         self.runs: dict[str, Run] = report.runs
         self.looks = {name: style.adapt(given[name]) for name in report.runs}
@@ -276,7 +279,8 @@ def between(
     """
     if pieces == 1 or orbits.shape[-2] < 2:
         return orbits, False
-    starts, ends = orbits[..., :-1, :], orbits[..., 1:, :]
+    starts = orbits[..., :-1, :]
+    ends = orbits[..., 1:, :]
     along = np.arange(pieces)[:, None] / pieces
     # (..., time - 1, pieces, dim)
     curve = starts[..., None, :] + along * (ends - starts)[..., None, :]
@@ -285,7 +289,8 @@ def between(
     for parts in _PARTS:
         if not len(left) or len(left) * pieces * parts * system.dim > _WORK:
             break
-        here, fine = tuple(left.T), step / (pieces * parts)
+        here = tuple(left.T)
+        fine = step / (pieces * parts)
         found = integrate(system, "dormand-prince-8", starts[here], fine, pieces * parts)
         arrived = np.abs(found[:, -1] - ends[here]).max(axis=-1) <= _ARRIVED * size
         curve[tuple(left[arrived].T)] = found[arrived, :-1:parts]

@@ -32,7 +32,8 @@ class Look:
         return {**line, "marker": marker, "ms": marker_size}
 
 
-_LONG, _DASH_DOT_DOT = (0, (6, 1.8)), (0, (4, 1.3, 1, 1.3, 1, 1.3))
+_LONG = (0, (6, 1.8))
+_DASH_DOT_DOT = (0, (4, 1.3, 1, 1.3, 1, 1.3))
 # two of the same line differ in lightness, so that they differ in grey; no two markers are alike
 LOOKS = (
     Look("#D55E00", "-", "o"),
@@ -64,7 +65,8 @@ def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
     method the one of its family if it is free. Further dozens combine the colours with other lines
     and markers.
     """
-    count, learned = len(LOOKS), "learned"
+    count = len(LOOKS)
+    learned = "learned"
     result: dict[str, Look] = {}
     places: list[int] = []
     for number, (name, kind, method) in enumerate(methods):
@@ -79,10 +81,14 @@ def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
     return result
 
 
-COLUMN, PAGE = 3.4, 7.0  # inches: widths of a figure in one column of a journal, and across a page
+# inches: widths of a figure in one column of a journal, and across a page
+COLUMN = 3.4
+PAGE = 7.0
 LETTERS = 8.0  # points
 _LINE = 1.1  # points
-_NARROWEST, _WIDEST = 2.0, 40.0  # inches
+# inches
+_NARROWEST = 2.0
+_WIDEST = 40.0
 _VISIBLE = 0.2  # least relative luminance of a line on a dark background
 _BASE: Any = matplotlib.rc_params_from_file(
     Path(__file__).with_name("paper.mplstyle"), use_default_template=False
@@ -118,8 +124,10 @@ class Style:
     def current(cls, **changes: Any) -> Style:
         """Return the style of Matplotlib's settings as they are, and of the ``changes``."""
         known: Any = matplotlib.rcParams
-        letters, line = float(known["font.size"]), float(known["lines.linewidth"]) / _LINE
-        background, foreground = to_hex(known["axes.facecolor"]), to_hex(known["text.color"])
+        letters = float(known["font.size"])
+        line = float(known["lines.linewidth"]) / _LINE
+        background = to_hex(known["axes.facecolor"])
+        foreground = to_hex(known["text.color"])
         style = cls((), None, letters, line, background, foreground)
         return replace(style, **changes)
 

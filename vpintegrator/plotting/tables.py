@@ -66,7 +66,8 @@ class Printed:
     """
 
     def __init__(self, report: Report, width: int = _WIDTH, columns: Sequence[str] = ()) -> None:
-        self.report, table = report, rows(report)
+        self.report = report
+        table = rows(report)
         named = list(zip(table, report.runs, strict=True))
         width = min(width, WIDEST)
         chosen = _chosen(report, table, columns)
@@ -169,7 +170,8 @@ def csv_table(report: Report) -> str:
     >>> vp.plotting.csv_table(report).splitlines()[0][:20]
     'method,kind,order,st'
     """
-    table, text = rows(report), io.StringIO()
+    table = rows(report)
+    text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows(map(_plain, line) for line in (table[0], *(row.values() for row in table)))
     return text.getvalue()
@@ -203,7 +205,8 @@ def markdown_table(report: Report, columns: Sequence[str] = ()) -> str:
     printed = Printed(report, columns=columns)
     lines = [f"| {' | '.join(map(markdown, row))} |" for row in printed.rows]
     lines.insert(1, f"|---|{'---:|' * (len(printed.columns) - 1)}")
-    table, below = "\n".join(lines), markdown(" ".join(printed.notes))
+    table = "\n".join(lines)
+    below = markdown(" ".join(printed.notes))
     return f"{markdown(title(report))}\n\n{table}\n\n{below}\n"
 
 
@@ -255,16 +258,20 @@ def reference(report: Report) -> str:
         return "reference: the states given"
     if not report.reference_time > 0:
         return "no reference"
-    error, end = report.accuracy, f", to t = {grouped(report.reference_time)}"
+    error = report.accuracy
+    end = f", to t = {grouped(report.reference_time)}"
     words = f"reference accurate to about {error:.0e}" if error else "reference: the map itself"
     return words + end * bool(report.reference_time < report.times[-1])
 
 
 def notes(report: Report) -> list[str]:
     """Return sentences that explain the numbers of the table."""
-    runs, what, less = list(report.runs.values()), "Volume", ""
+    runs = list(report.runs.values())
+    what = "Volume"
+    less = ""
     if report.system.contracts:
-        what, less = "Contraction", ", less that of the exact solution"
+        what = "Contraction"
+        less = ", less that of the exact solution"
     seeds = ", ".join(run.title for run in runs if run.seeds)
     windows = any(run.window > 1 for run in runs)
     but = " but those of a first window after the initial one" * windows
@@ -319,7 +326,8 @@ def cost_sentences(report: Report) -> list[str]:
 
     Of several models of one name it is that of median error.
     """
-    table, sentences = report.step_table, []
+    table = report.step_table
+    sentences = []
     for run in report.runs.values():
         name = run.typical.name if run.seeds else run.name
         row = table.row(name)
@@ -414,7 +422,8 @@ def _chosen(report: Report, table: list[dict[str, Any]], columns: Sequence[str])
 def _is_broken(column: Column, report: Report) -> bool:
     """Whether it is a defect of what a method promises to keep, and does not."""
     for name, defect in (report.values(column.title) if column.promised else {}).items():
-        run, summary = report.runs[name], report.summary(name)
+        run = report.runs[name]
+        summary = report.summary(name)
         promises = any(word in summary.structure.words for word in column.promised)
         # far away rounding is large
         if promises and not summary.diverged and not defect <= _rounding(run):
@@ -439,7 +448,8 @@ def _telling(column: Column, table: list[dict[str, Any]]) -> bool:
 
 def _cell(column: Column, row: dict[str, Any], name: str, report: Report) -> str:
     """Return the text of a cell: its value, and what is printed beside it."""
-    value, beside = row[column.title], row.get(column.beside)
+    value = row[column.title]
+    beside = row.get(column.beside)
     if value is None or value == "":
         return _BLANK
     text = value_text(column, value, report)

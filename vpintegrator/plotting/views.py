@@ -61,7 +61,8 @@ def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:
     values = values[np.abs(values) < _LARGEST]
     if not values.size:
         return -1.0, 1.0
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     size = max(abs(low), abs(high), 1.0)
     space = margin * max(high - low, 1e-12 * size)
     return low - space, high + space
@@ -73,7 +74,8 @@ def within(points: np.ndarray, box: np.ndarray) -> np.ndarray:
         return np.asarray(((points >= box[:, 0]) & (points <= box[:, 1])).all(axis=-1))
 
 
-_MARGIN, _EQUAL_MARGIN = 0.25, 0.15
+_MARGIN = 0.25
+_EQUAL_MARGIN = 0.15
 PROJECTED = 150  # points of a line that is the projection of an orbit in more than two dimensions
 
 
@@ -130,7 +132,8 @@ class Plane:
     scale: np.ndarray
     pair: tuple[int, int]
     projection = None
-    width, alpha = 0.75, 0.9
+    width = 0.75
+    alpha = 0.9
 
     def points(self, states: np.ndarray) -> np.ndarray:
         """Return the coordinates (..., 2) of states (..., dim)."""
@@ -142,7 +145,8 @@ class Plane:
     @cached_property
     def box(self) -> np.ndarray:
         """Limits of the axes: (component, low or high)."""
-        points, equal = self.points(self.scale), self.system.plot.equal
+        points = self.points(self.scale)
+        equal = self.system.plot.equal
         margin = _EQUAL_MARGIN if equal else _MARGIN
         box = np.array([limits(points[..., k], margin) for k in (0, 1)])
         if equal:
@@ -158,7 +162,8 @@ class Plane:
         """Draw an orbit (time, dim)."""
         x, y = self.points(states).T
         if self.pair[0] == self.pair[1]:  # a single component is drawn over itself, one time later
-            x, y = x[:-1], y[1:]
+            x = x[:-1]
+            y = y[1:]
         axes.plot(x, y, **strokes)
 
     def frame(self, axes: Axes) -> None:
@@ -182,7 +187,8 @@ class Space:
     names: Sequence[str]
     style: Style
     projection = "3d"
-    width, alpha = 0.6, None
+    width = 0.6
+    alpha = None
 
     @cached_property
     def box(self) -> np.ndarray:
@@ -200,7 +206,8 @@ class Space:
 
     def frame(self, axes: Any) -> None:
         """Draw the box and its labels, and set the view."""
-        box, width = self.box, axes.get_window_extent().width / axes.figure.dpi
+        box = self.box
+        width = axes.get_window_extent().width / axes.figure.dpi
         small = width < _SMALL * self.style.em
         axes.set(xlim=box[0], ylim=box[1], zlim=box[2])
         axes.set_box_aspect((1, 1, 1), zoom=0.68 if small else 0.8)
@@ -219,7 +226,9 @@ class Space:
 
 
 _NEAR = 1.4  # radii: farther out nothing is drawn
-_FAR, _FAR_ALONE = 0.17, 0.45  # factors on the opacity of the far side
+# factors on the opacity of the far side
+_FAR = 0.17
+_FAR_ALONE = 0.45
 _TOWARD = np.array([1.0, 0.55, 0.42]) / np.linalg.norm([1.0, 0.55, 0.42])  # to the viewer
 _RIGHT = np.array([-0.55, 1.0, 0.0]) / np.linalg.norm([0.55, 1.0])
 _CAMERA = np.stack([_RIGHT, np.cross(_TOWARD, _RIGHT), _TOWARD], axis=1)  # right, up, toward
@@ -262,7 +271,9 @@ class Sphere:
     style: Style
     alone: bool = False
     projection: ClassVar[str | None] = None  # projection of the Axes
-    width, alpha = 0.75, 0.95  # lines of orbits among others
+    # lines of orbits among others
+    width = 0.75
+    alpha = 0.95
 
     def holds(self, states: np.ndarray) -> np.ndarray:
         """Return a mask of the states (..., dim) near enough to the sphere to be drawn."""
@@ -286,7 +297,8 @@ class Sphere:
 
     def frame(self, axes: Axes) -> None:
         """Draw the shaded sphere and the three axes."""
-        radius, style = self.radius, self.style
+        radius = self.radius
+        style = self.style
         self._shade(axes)
         for name, across, up in zip(self.names, *_CAMERA.T[:2], strict=True):
             line = radius * np.outer([across, up], [1, 1.28])
@@ -300,7 +312,8 @@ class Sphere:
 
     def _shade(self, axes: Axes) -> None:
         """Draw the sphere, lit from the upper left, as an image with three great circles."""
-        radius, style = self.radius, self.style
+        radius = self.radius
+        style = self.style
         x, y = np.meshgrid(*[np.linspace(-1, 1, 240)] * 2)
         normal = np.stack([x, y, np.sqrt(np.clip(1 - x**2 - y**2, 0, 1))])
         light = np.array([-0.45, 0.55, 0.7])

@@ -160,7 +160,8 @@ def compare(
     >>> report.runs["rk4"].states.shape
     (2, 21, 2)
     """
-    kinds, tangent_steps = with_own(diagnostics), whole_number("tangent_steps", tangent_steps)
+    kinds = with_own(diagnostics)
+    tangent_steps = whole_number("tangent_steps", tangent_steps)
     if threshold is not None:
         threshold = positive("threshold", threshold)
     if not bound > 0:
@@ -259,13 +260,15 @@ def roll_out(
     measuring = [kind(ensemble) for kind in kinds]
     chunk = int(np.clip(_CHUNK_VALUES // plan.initial.size, 1, 4096))
     chunk = min(chunk, max(plan.steps // 100, 1))
-    done, ended = 0, np.zeros(len(first), dtype=bool)
+    done = 0
+    ended = np.zeros(len(first), dtype=bool)
     chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)
     for states in chain([first[:, : plan.steps + 1]], chunks):  # (trajectory, count, dim)
         if math.isfinite(plan.bound):
             outside = outside_bound(plan.system, states, plan.bound) | ended[:, None]
             outside = np.logical_or.accumulate(outside, axis=1)
-            states, ended = np.where(outside[..., None], np.nan, states), outside[:, -1]
+            states = np.where(outside[..., None], np.nan, states)
+            ended = outside[:, -1]
         with np.errstate(all="ignore"):  # diverging states overflow
             ensemble.observe(done, states)
             for diagnostic in measuring:

@@ -41,7 +41,8 @@ class GuardedMap(Map):
     """
 
     def __init__(self, guarded: Map) -> None:
-        self.guarded, self.failure = guarded, ""
+        self.guarded = guarded
+        self.failure = ""
         self.original = getattr(guarded, "original", guarded)
         for name in _SAME:
             setattr(self, name, getattr(guarded, name))
@@ -92,7 +93,8 @@ class GuardedMap(Map):
     def advance(
         self, windows: np.ndarray, steps: int, *, chunk: int = 1000, parameters: Any = None
     ) -> Iterator[np.ndarray]:
-        windows, done = np.array(windows, dtype=np.float64), 0
+        windows = np.array(windows, dtype=np.float64)
+        done = 0
         try:
             for states in self.guarded.advance(windows, steps, chunk=chunk, parameters=parameters):
                 windows = np.concatenate([windows, states], axis=1)[:, -self.window :]
@@ -115,7 +117,8 @@ class GuardedMap(Map):
             return function(windows, *arguments)
         except Exception as error:
             self._fail(error)
-        images, failed = np.full(shape, np.nan), 0
+        images = np.full(shape, np.nan)
+        failed = 0
         each = [x if np.ndim(x) == 3 and len(x) == len(windows) else None for x in arguments]
         for n in np.flatnonzero(np.isfinite(windows).all(axis=(1, 2))):
             own = (a if x is None else x[n : n + 1] for a, x in zip(arguments, each, strict=True))

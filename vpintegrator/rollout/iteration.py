@@ -89,7 +89,9 @@ def rollout(
         shape = np.shape(initial)
         map = wrapped(map, [0, *shape][-1], window=shape[1] if len(shape) == 3 else 1)
     own = map
-    windows, dim = _windows(map, initial), map.dim  # of a model on its device
+    # of a model on its device
+    windows = _windows(map, initial)
+    dim = map.dim
     if not bool((abs(windows) < math.inf).all()):
         raise InputError("initial holds a value that is not finite")
     if parameters is not None:
@@ -103,7 +105,8 @@ def rollout(
     chunk = max(min(chunk_values // (len(windows) * map.dim), largest_chunk), 1)
     if progress:
         chunk = max(min(chunk, steps // 100), 1)
-    done, chunks = map.window - 1, [windows]
+    done = map.window - 1
+    chunks = [windows]
     with step_bar(progress) as show:
         try:
             for states in _advance(machine, windows, steps - done, chunk):

@@ -131,7 +131,8 @@ def solve_reference(
         return Reference(states, np.zeros(len(initial)))
     if math.isfinite(bound) and not system.is_discrete:
         system = BoundedFlow(system, bound)
-    count, done = len(times) - 1, 0
+    count = len(times) - 1
+    done = 0
     sizes = None
     if count and not system.is_discrete:  # nothing is solved of measured systems
         sizes = component_sizes(system, initial, float(times[-1] - times[0]))
@@ -182,7 +183,9 @@ def _bounded(system: System) -> list[int]:
 
 def _iterates(system: System, initial: np.ndarray, steps: np.ndarray, bound: float) -> np.ndarray:
     """Return iterates (trajectory, time, dim) of a map, NaN from where they pass a bound."""
-    image, state, states = system.iteration(), initial, []
+    image = system.iteration()
+    state = initial
+    states = []
     for count in steps:
         for _ in range(int(count)):
             state = np.where(outside_bound(system, state, bound)[:, None], np.nan, image(state))
@@ -206,7 +209,9 @@ class BoundedFlow(System):
 
     def __init__(self, system: System, bound: float) -> None:
         super().__init__(system.definition, family=system.family)
-        self._flow, self._bound, self._components = system, bound, _bounded(system)
+        self._flow = system
+        self._bound = bound
+        self._components = _bounded(system)
 
     @property
     def is_measured(self) -> bool:

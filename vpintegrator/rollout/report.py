@@ -25,7 +25,8 @@ from vpintegrator.storage.hdf5 import create_hdf5, write_attributes
 if TYPE_CHECKING:
     import pandas
 
-REFERENCE, WORK_PRECISION = "reference", "work-precision"
+REFERENCE = "reference"
+WORK_PRECISION = "work-precision"
 RESERVED = (REFERENCE, WORK_PRECISION)  # names of groups of a rollout file that are no methods
 _SUMMARY = (
     "name",
@@ -413,7 +414,8 @@ class Report:
                 numbers |= values[0]
         if run.seeds:
             errors = [float(np.median(each.root_mean_square_error)) for each in run.seeds]
-            best, worst = min(errors), max(errors)
+            best = min(errors)
+            worst = max(errors)
             numbers |= {"seeds": len(errors), "best_seed": best, "worst_seed": worst}
         for diagnostic in self.diagnostics:
             numbers |= diagnostic.verdicts(Summary(**numbers))

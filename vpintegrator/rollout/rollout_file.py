@@ -62,7 +62,8 @@ def open_rollout(
     >>> vp.open_rollout("pendulum-rollout.h5").runs.keys()
     dict_keys(['rk4'])
     """
-    path, kinds = as_path("path", path), with_own(diagnostics)
+    path = as_path("path", path)
+    kinds = with_own(diagnostics)
     damage = (AttributeError, IndexError, KeyError, TypeError, ValueError)
     with open_hdf5(path, FORMAT, FORMAT_VERSION) as root, reading(str(path), damage):
         system = read_system(root, path)

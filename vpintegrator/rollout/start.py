@@ -67,7 +67,8 @@ def chosen_maps(
     known = {n: _member(m, step, system) for n, m in named.items() if isinstance(m, Map)}
     if named and not known and system is None and dataset is not None:
         data = as_dataset(dataset)
-        system, step = data.system, data.step if step is None else step
+        system = data.system
+        step = data.step if step is None else step
     system = find_system(known, system)
     step = find_step(known, system, step)
     maps = {
@@ -108,7 +109,8 @@ def single_models(model: Models) -> tuple[dict[str, Any], dict[str, list[str]]]:
     seeds: dict[str, list[str]] = {}
     for key, given in model.items():
         members = [*given] if isinstance(given, list | tuple) else [given]
-        count, name = len(members), str(key)
+        count = len(members)
+        name = str(key)
         names = [name] if count == 1 else [f"{name} {k + 1}" for k in range(count)]
         for each in (name, *names):
             _check_name(each, single)
@@ -384,12 +386,14 @@ def find_step(
     for name, map in maps.items():
         if is_model(map) and "step" not in map.metadata:
             continue
-        own, is_for = float(map.step), "was trained for" if is_model(map) else "has"
+        own = float(map.step)
+        is_for = "was trained for" if is_model(map) else "has"
         if step is not None and not math.isclose(step, own, rel_tol=1e-12):
             raise InputError(
                 f"{name} {is_for} the step {own:g}, but {source} is {step:g}; a map has one step"
             )
-        step, source = own, f"that of {name}"
+        step = own
+        source = f"that of {name}"
     if step is None:
         step = system.defaults.get("step")
     elif system.is_discrete and step != 1:

@@ -65,7 +65,8 @@ def _windows(
     maps: Sequence[Map], system: System, reference: Reference, most: int = 100
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return windows of the reference, (n, window, dim), and next states (n, ahead, dim)."""
-    length, states = max(map.window for map in maps), reference.states
+    length = max(map.window for map in maps)
+    states = reference.states
     if states.shape[1] <= length:  # nothing follows the first windows
         return states[:, :length], states[:0, :0]
     ahead = min(max(map.prediction_window for map in maps), states.shape[1] - length)
@@ -73,7 +74,8 @@ def _windows(
     known = np.argwhere(np.isfinite(rows).all(axis=(2, 3)))
     chosen = known[np.linspace(0, len(known) - 1, min(most, len(known))).round().astype(int)]
     rows = rows[chosen[:, 0], chosen[:, 1]]  # (n, window + ahead, dim)
-    windows, images = rows[:, :length], rows[:, length:]
+    windows = rows[:, :length]
+    images = rows[:, length:]
     if reference.difference is not None and not system.is_discrete:
         # after steps from the window itself, without the error of a long solution
         times = maps[0].step * np.arange(ahead + 1)

@@ -86,7 +86,9 @@ class Variable:
             item = group[self.attribute_of] if self.attribute_of else group
             write_attributes(item, {self.key: values})
             return
-        key, chunked = self.key, self.dims[:2] == SERIES  # and checksummed, as the states are
+        # and checksummed, as the states are
+        key = self.key
+        chunked = self.dims[:2] == SERIES
         dataset = fill(group, key, values) if chunked else group.create_dataset(key, data=values)
         write_attributes(dataset, {"long_name": printable(self.title)})
         if self.dims == (key,):

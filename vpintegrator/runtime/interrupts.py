@@ -41,7 +41,9 @@ class Signals:
 
     def catch(self) -> None:
         """Let signals wait."""
-        self.number, self.is_obeyed, self.handlers = None, False, {}
+        self.number = None
+        self.is_obeyed = False
+        self.handlers = {}
         for number in (signal.SIGINT, signal.SIGTERM):
             handler = signal.getsignal(number)
             if handler not in (signal.SIG_IGN, None):  # None is a handler of another language
@@ -56,13 +58,15 @@ class Signals:
         """
         for caught, handler in reversed(self.handlers.items()):
             signal.signal(caught, handler)
-        number, self.number = self.number, None
+        number = self.number
+        self.number = None
         is_final = number == signal.SIGTERM and self.handlers.get(number) is not _raise
         if number is not None and (is_final or not self.is_obeyed):
             signal.raise_signal(number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        again, self.number = self.number is not None, number
+        again = self.number is not None
+        self.number = number
         if again and self.stopping and not self.is_holding:
             raise KeyboardInterrupt  # who asks twice does not wait for the next part of the work
 
@@ -136,7 +140,8 @@ def _block(stopping: int, is_holding: bool) -> Iterator[None]:
     before = _signals.stopping, _signals.is_holding
     if not any(before):
         _signals.catch()
-    _signals.stopping, _signals.is_holding = stopping, is_holding
+    _signals.stopping = stopping
+    _signals.is_holding = is_holding
     try:
         yield
     finally:

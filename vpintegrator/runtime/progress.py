@@ -85,7 +85,9 @@ def step_bar(
         return
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     visible = progress is True or (progress is None and is_terminal)
-    begin, current, shown = time.monotonic(), "", None
+    begin = time.monotonic()
+    current = ""
+    shown = None
     with ExitStack() as stack:
 
         def show(name: str, done: int, total: int) -> None:
@@ -121,11 +123,13 @@ def plain_progress(console: Console, *columns: Any) -> Progress:
         def update(self, task_id: TaskID, **changes: Any) -> None:
             super().update(task_id, **changes)
             task = self._tasks[task_id]
-            tenths, since = int(task.percentage // 10), time.monotonic() - self._said
+            tenths = int(task.percentage // 10)
+            since = time.monotonic() - self._said
             ahead = tenths > self._tenths.get(task_id, 0) and since >= _LINE_SECONDS
             if not (ahead or since >= _PATIENCE):
                 return
-            self._said, self._tenths[task_id] = time.monotonic(), tenths
+            self._said = time.monotonic()
+            self._tenths[task_id] = tenths
             cells = (column(task) for column in self.columns if isinstance(column, ProgressColumn))
             words = (cell.plain for cell in cells if isinstance(cell, Text))
             console.print(printable(" ".join(words)), soft_wrap=True)

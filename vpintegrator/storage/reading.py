@@ -54,7 +54,9 @@ class StoredGroup:
     def __init__(
         self, group: h5py.Group, path: str | os.PathLike[str], *, own: bool = True
     ) -> None:
-        self._group, self._path, self._own = group, Path(path), own
+        self._group = group
+        self._path = Path(path)
+        self._own = own
         inside = str(group.name).strip("/")
         self._where = f"{path}, {inside}" if inside else str(path)
 
@@ -217,7 +219,8 @@ class StoredGroup:
         return StoredGroup(child, self._path, own=self._own)
 
     def _child(self, name: str, kind: type, word: str) -> Any:
-        where, shown = self._where, printable(name)
+        where = self._where
+        shown = printable(name)
         if name not in self:
             raise InputError(f"{where}: there is no {word} '{shown}'")
         with reading(f"{where}, {shown}"):
@@ -245,7 +248,8 @@ def check_heaps(path: str | os.PathLike[str]) -> None:
             (length,) = (
                 struct.unpack_from("<Q", data, start + 8) if start + 16 <= len(data) else (0,)
             )
-            place, end = start + 16, start + length
+            place = start + 16
+            end = start + length
             number = 1
             while number and place + 16 <= end <= len(data):
                 number, _, _, size = struct.unpack_from("<HHIQ", data, place)
@@ -389,7 +393,8 @@ def check_dataset(dataset: h5py.Dataset, where: str) -> None:
     InputError
         If they lie in another file, or are out of proportion to the bytes that are stored.
     """
-    properties, stored = dataset.id.get_create_plist(), dataset.id.get_storage_size()
+    properties = dataset.id.get_create_plist()
+    stored = dataset.id.get_storage_size()
     if properties.get_external_count() or properties.get_layout() == h5d.VIRTUAL:
         raise InputError(f"{where}: its numbers lie in other files, which are not read")
     if dataset.shape is None:

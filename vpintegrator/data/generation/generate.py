@@ -141,7 +141,9 @@ def generate(
         atol=atol,
         seed=seed,
     )
-    plan, wanted, done = ShardPlan.of(recipe), recipe.steps, 0
+    plan = ShardPlan.of(recipe)
+    wanted = recipe.steps
+    done = 0
     if recipe.observe.table:
         if resume or single_file is False:
             raise InputError("observed data are made at once, in one file; leave out the other")
@@ -179,7 +181,8 @@ def generate(
     if (known := known_steps(plan)) < wanted:
         recipe = _shortened(recipe, known)
         plan = ShardPlan.of(recipe)
-    shards, made = Shards(path, plan), []
+    shards = Shards(path, plan)
+    made = []
     alone = scheduler is None and (workers == 1 or plan.shards == 1)
     make = partial(make_shard, progress=count_states) if alone else make_shard
     workers = min(workers, plan.shards)
@@ -196,7 +199,8 @@ def generate(
 
 def _observe(recipe: Recipe, path: Path, overwrite: bool, options: dict[str, Any]) -> Dataset:
     """Generate complete states beside a file, and write what is observed of them to it."""
-    observation, hidden = recipe.observe, recipe.observe.hide
+    observation = recipe.observe
+    hidden = recipe.observe.hide
     with tempfile.TemporaryDirectory(prefix=".observed-", dir=path.parent) as folder:
         whole = dataclasses.replace(recipe, observe=Observation())
         full = generate(whole, Path(folder, "complete.h5"), single_file=True, **options)

@@ -59,7 +59,8 @@ class ShardPlan:
     @classmethod
     def of(cls, recipe: Recipe) -> ShardPlan:
         """Draw the initial states and lay out the shards."""
-        initial, conditions = recipe.initial_states(), recipe.conditions()
+        initial = recipe.initial_states()
+        conditions = recipe.conditions()
         stack = stack_size(recipe)
         stacks = min(max(_MEMORY // (stack * _bytes(recipe)), 1), _STACKS)
         sizes = recipe.sizes(initial, conditions)
@@ -84,9 +85,11 @@ class ShardPlan:
 
     def groups(self) -> dict[str, tuple[slice, slice, slice]]:
         """Return, for each group, slices of the rows here, of times, and of the group's rows."""
-        parts, end = {}, self.first + len(self.initial)
+        parts = {}
+        end = self.first + len(self.initial)
         for name, (which, times) in self.recipe.parts().items():
-            start, stop = max(which.start, self.first), min(which.stop, end)
+            start = max(which.start, self.first)
+            stop = min(which.stop, end)
             if start < stop:
                 rows = slice(start - self.first, stop - self.first)
                 parts[name] = (rows, times, slice(start - which.start, stop - which.start))
@@ -105,11 +108,13 @@ class ShardPlan:
         InputError
             If a solution does not reach the last time.
         """
-        recipe, stack = self.recipe, stack_size(self.recipe)
+        recipe = self.recipe
+        stack = stack_size(self.recipe)
         states = np.empty((len(self.initial), recipe.steps + 1, recipe.system.dim))
         for start in range(0, len(states), stack):
             rows = slice(start, start + stack)
-            initial, conditions = self.initial[rows], self.conditions[rows]
+            initial = self.initial[rows]
+            conditions = self.conditions[rows]
             states[rows] = recipe.solve(initial, conditions, progress=progress, sizes=self.sizes)
         return states
 
@@ -164,7 +169,8 @@ def measure_accuracy(plan: ShardPlan, states: np.ndarray) -> Accuracy:
     The sample is a stack of its own, solved at a tolerance ten times tighter. Its steps end at
     other times, so that the solutions differ even where the output times set the steps.
     """
-    recipe, system = plan.recipe, plan.recipe.system
+    recipe = plan.recipe
+    system = plan.recipe.system
     parameters = recipe.parameters(plan.conditions)
     changes = invariant_changes(recipe.varied.invariants, states, parameters)
     if not recipe.is_solved:

@@ -91,7 +91,9 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     OSError
         If the file cannot be written.
     """
-    plan, recipe, count = task.plan, task.plan.recipe, len(task.plan.initial)
+    plan = task.plan
+    recipe = task.plan.recipe
+    count = len(task.plan.initial)
     # a file that is there may be damaged: its checksums tell
     damage = OSError, KeyError, ValueError, TypeError, RuntimeError
     with suppress(*damage), h5py.File(task.path) as f:
@@ -101,7 +103,8 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
             known = {name: digests(f[name]["state"][...]) for name in plan.groups()}
             accuracy = Accuracy(**root.json("accuracy"))
             return Shard(task.number, count, known, accuracy, reused=True)
-    states, known = plan.integrate(progress), {}
+    states = plan.integrate(progress)
+    known = {}
     accuracy = measure_accuracy(plan, states)
     with create_hdf5(task.path, overwrite=True) as f:
         for name, (rows, part, _) in plan.groups().items():
@@ -163,7 +166,9 @@ class Shards:
     """
 
     def __init__(self, path: Path, plan: ShardPlan) -> None:
-        self.path, self.folder, self.plan = path, folder_of(path), plan
+        self.path = path
+        self.folder = folder_of(path)
+        self.plan = plan
         identity = hashlib.sha256(plan.initial.tobytes() + plan.conditions.tobytes())
         parts = (plan.recipe.text, plan.recipe.system.text, str(plan.rows), versions())
         identity.update(json.dumps(parts).encode())
@@ -219,7 +224,8 @@ class Shards:
         options: dict[str, Any] = {"overwrite": overwrite, "known": known}
         if not single:
             sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
-            view, name = self._view(self.folder.name), self.folder.name
+            view = self._view(self.folder.name)
+            name = self.folder.name
             save(self.path, self.plan, view, accuracy, shards=(name, sizes), **options)
             return
         with h5py.File("view", "w", driver="core", backing_store=False) as file:  # to copy them

@@ -189,7 +189,8 @@ def import_dataset(
     is_array = axes is None and pairs is None and not runs.is_table
     if is_array and not varied and not misses < _MISSED:
         _check_axes(_on_circles(states, found), runs.where, notes)
-    step, title = float(np.median(steps)), title or found.title
+    step = float(np.median(steps))
+    title = title or found.title
     counted = np.arange(float(states.shape[1]))
     counted = counted if STEP in varied else first + step * counted
     conditions = np.array([*varied.values()]).reshape(len(varied), len(states)).T
@@ -279,7 +280,8 @@ def _continued(states: np.ndarray, system: System, notes: list[str]) -> np.ndarr
     """
     states = states.copy()
     for component, period in system.periods.items():
-        name, angle = system.components[component], states[..., component]
+        name = system.components[component]
+        angle = states[..., component]
         changes = _changes(angle) / period
         far = np.abs(changes) > 1 / 2
         if np.nanmax(angle) - np.nanmin(angle) > _NEARLY * period:
@@ -324,7 +326,8 @@ def _hint_at_period(values: np.ndarray, name: str, notes: list[str]) -> None:
     spread = np.nanmax(values) - np.nanmin(values)
     for text, period in _PERIODS.items():
         changes = np.abs(_changes(values)) / period
-        jumps, moves = changes > 3 / 4, changes[changes < 3 / 4]
+        jumps = changes > 3 / 4
+        moves = changes[changes < 3 / 4]
         if not (3 / 4 < spread / period <= 1 + 1e-6 and jumps.any() and len(moves)):
             continue
         # between its jumps an angle moves, but slowly; a switch rests
@@ -390,7 +393,8 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
     InputError
         If steps in a run are not equal, or unknown.
     """
-    count, lengths = len(runs.states), runs.lengths
+    count = len(runs.states)
+    lengths = runs.lengths
     if runs.times is None:
         step = runs.step if given is None else given
         if step is None:
@@ -413,7 +417,8 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
             "states need equal steps: interpolate them (scipy.interpolate.CubicSpline), or give "
             "each pair of neighbouring states as a run of its own"
         )
-    starts, steps = runs.times[:, 0], usual
+    starts = runs.times[:, 0]
+    steps = usual
     if given is None:
         weights = lengths - 1
         steps = (runs.times[np.arange(count), weights] - starts) / weights
@@ -427,7 +432,8 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
 
 def _order(runs: Runs, system: System) -> list[int]:
     """Return the columns in the order of the system's state."""
-    dim, names = runs.states.shape[2], [plain_name(name) for name in runs.names or ()]
+    dim = runs.states.shape[2]
+    names = [plain_name(name) for name in runs.names or ()]
     if dim not in (system.dim, system.phase_dim):
         raise InputError(
             f"{system.name} has {system.dim} components ({', '.join(system.components)}), but "
@@ -451,7 +457,8 @@ def _measured(
     """
     dim = runs.states.shape[2]
     numbered = [f"z{k + 1}" for k in range(dim)]
-    names, order = [plain_name(name) for name in runs.names or numbered], [*range(dim)]
+    names = [plain_name(name) for name in runs.names or numbered]
+    order = [*range(dim)]
     claim = claim and one_of("structure", claim, (*FORMS, "lagrangian"))
     pairs = conjugate_pairs(names, velocities=claim in ("symplectic", "lagrangian"))
     if claim == "lagrangian":
@@ -513,14 +520,18 @@ def _misses(
     """
     if system.is_measured:
         return np.nan
-    names, (_, length, dim) = [name for name in varied if name != STEP], states.shape
+    names = [name for name in varied if name != STEP]
+    (_, length, dim) = states.shape
     pairs = np.stack([states[:, :-1], states[:, 1:]], axis=2).reshape(-1, 2, dim)
     seen = np.flatnonzero(np.isfinite(pairs).all(axis=(1, 2)))
     chosen = seen[np.unique(np.linspace(0, len(seen) - 1, _CHECKED).astype(int))]
-    pairs, runs = pairs[chosen], chosen // (length - 1)
+    pairs = pairs[chosen]
+    runs = chosen // (length - 1)
     own = np.stack([steps, *(varied[name] for name in names)], axis=-1)[runs]
     try:
-        flow, first, counts = system.with_open(names), pairs[:, 0], np.arange(2)
+        flow = system.with_open(names)
+        first = pairs[:, 0]
+        counts = np.arange(2)
         reached = solve_varied(flow, first, own[:, 0], own[:, 1:], counts, rtol=1e-10)[:, 1]
     except InputError as error:
         notes.append(f"it cannot be told how well the equations describe the data: {error}")

@@ -36,7 +36,9 @@ from vpintegrator.storage.reading import (
 if TYPE_CHECKING:
     import pandas
 
-_TIMES, _STEPS, _RUNS = ("t", "time", "times"), ("step", "dt", "h"), ("run", "trajectory")
+_TIMES = ("t", "time", "times")
+_STEPS = ("step", "dt", "h")
+_RUNS = ("run", "trajectory")
 _REAL = (Real, Decimal, type(None))
 _EXACT = 2**53  # whole numbers up to this one are exact in double precision
 _STATES = ("state", "states", "trajectory", "trajectories", "data", "z", "x")
@@ -105,7 +107,8 @@ class _Source:
         if name not in names:
             hint = nearest(name, self.arrays) or f" (it has: {', '.join(self.arrays) or 'none'})"
             raise InputError(f"{self.where} has no variable '{name}'{hint}")
-        values, where = self.arrays[names[name]], f"{self.where}, {name}"
+        values = self.arrays[names[name]]
+        where = f"{self.where}, {name}"
         return _times(values, where) if are_times else _numbers(values, where)
 
     def usual(self, names: Sequence[str], folder: str = "") -> str | None:
@@ -168,7 +171,9 @@ def read_pairs(
         with _opened(source, columns) as found:
             chosen = _paired_columns(found, *pairs) if found.is_table else pairs
             first, second = (_find_runs(found, names) for names in chosen)
-    before, after, names = first.states, second.states, first.names
+    before = first.states
+    after = second.states
+    names = first.names
     count, length, dim = before.shape
     if count > 1 or before.shape != after.shape or dim > length:
         raise InputError(
@@ -181,7 +186,8 @@ def read_pairs(
         after = after[..., [(second.names or ()).index(name) for name in names]]
     if names is not None and pairs is not True:
         names = tuple(name.removesuffix(f"_{pairs[0].strip('_')}") for name in names)
-    states, variable = np.stack([before[0], after[0]], axis=1), ",".join(names or ())
+    states = np.stack([before[0], after[0]], axis=1)
+    variable = ",".join(names or ())
     return Runs(first.where, states, None, 1.0, names, {}, variable, first.is_table)
 
 
@@ -209,7 +215,8 @@ def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
     """Give the arrays of a source by name; those of an HDF5 file are not read yet."""
     where = "the arrays given"
     if isinstance(source, str | os.PathLike):
-        where, path = str(source), check_input(source, "a file of arrays")
+        where = str(source)
+        path = check_input(source, "a file of arrays")
         ending = ending_of(path)
         if ending in (".h5", ".hdf5", ".nc") or (ending == ".mat" and h5py.is_hdf5(path)):
             with open_any(path) as file:
@@ -221,7 +228,8 @@ def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
             )
         with reading(where, said="cannot be read, it may be damaged"):
             if ending in SEPARATORS:
-                source, columns = _read_table(path, SEPARATORS[ending], columns), None
+                source = _read_table(path, SEPARATORS[ending], columns)
+                columns = None
             elif ending == ".mat":
                 from scipy.io import loadmat
 
@@ -351,7 +359,8 @@ def _columns_of_table(table: pandas.DataFrame, where: str) -> dict[str, np.ndarr
     table = _with_index(table)
     if not len(table):
         raise InputError(f"{where} has no rows")
-    names, groups = [str(name) for name in table.columns], [np.arange(len(table))]
+    names = [str(name) for name in table.columns]
+    groups = [np.arange(len(table))]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"{where}: several columns are named {twice[0]}; give each its own name")
     plain = [plain_name(name).lower() for name in names]
@@ -454,7 +463,8 @@ def _find_runs(
         found = {name: _of_all_particles(a, f"{where}, {name}") for name, a in found.items()}
     rest = _Source(where, {n: a for n, a in arrays.items() if n not in chosen})
     folder = chosen[0].rpartition("/")[0] if chosen else ""
-    time, step = rest.usual(_TIMES, folder), rest.usual(_STEPS, folder)
+    time = rest.usual(_TIMES, folder)
+    step = rest.usual(_STEPS, folder)
     if times is not None:
         times = _times(times, "times")
     elif time is not None and rest.numbers(time, True).size > 1:
@@ -603,7 +613,8 @@ def _joined(
     """Return states (run, time, dim) of one or several arrays, and names of the components."""
     if not chosen:
         raise InputError(f"{where} has no column for the states")
-    arrays, several = list(chosen.values()), len(chosen) > 1
+    arrays = list(chosen.values())
+    several = len(chosen) > 1
     if several:  # MATLAB's vectors are matrices
         arrays = [a.ravel() if a.ndim == 2 and 1 in a.shape else a for a in arrays]
     first = arrays[0]

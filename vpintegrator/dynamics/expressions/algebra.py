@@ -100,7 +100,8 @@ class Algebra:
         return found
 
     def _count(self, made: Expression, depends: int) -> None:
-        made.number, made.depends = next(self._numbers), depends
+        made.number = next(self._numbers)
+        made.depends = depends
 
     # operations
 

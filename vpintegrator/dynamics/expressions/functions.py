@@ -37,7 +37,10 @@ def _absolute(x: Any) -> Any:
 
 def _angle(y: Any, x: Any) -> Any:
     if np.iscomplexobj(y) or np.iscomplexobj(x):  # as for the sigmoid; (log(x + iy) - ...)/(2i)
-        a, b, c, d = np.real(x), np.imag(x), np.real(y), np.imag(y)
+        a = np.real(x)
+        b = np.imag(x)
+        c = np.real(y)
+        d = np.imag(y)
         angle = (np.arctan2(c + b, a - d) - np.arctan2(b - c, a + d)) / 2
         return angle - 0.25j * np.log1p(4 * (b * c - a * d) / ((a + d) ** 2 + (c - b) ** 2))
     return np.arctan2(y, x)

@@ -49,7 +49,8 @@ def size(value: Number) -> Number:
 
 def tidy(value: Number) -> Number:
     """Return the number as an int if it is whole, and with no more digits than necessary."""
-    numerator, denominator = value.numerator, value.denominator
+    numerator = value.numerator
+    denominator = value.denominator
     if denominator == 1 and -_LARGEST <= numerator <= _LARGEST:
         return numerator
     digits = numerator.bit_length() - denominator.bit_length()

@@ -152,9 +152,12 @@ def syntax_tree(text: str) -> ast.expr:
 class _Parser:
     def __init__(self, text: str, scope: Scope, where: str) -> None:
         flat = text.replace("\n", " ").replace("\t", " ")
-        self.text, self.offset = flat.strip(), len(flat) - len(flat.lstrip())
-        self.values, self.integers = scope.values, dict(scope.integers)
-        self.algebra, self.where = scope.algebra, where
+        self.text = flat.strip()
+        self.offset = len(flat) - len(flat.lstrip())
+        self.values = scope.values
+        self.integers = dict(scope.integers)
+        self.algebra = scope.algebra
+        self.where = where
 
     def parse(self) -> Value:
         try:
@@ -251,7 +254,8 @@ class _Parser:
             hint = nearest(name, [*FUNCTIONS, *SYNTAX])
             self.fail(node, f"unknown function '{name}'{hint} (write * to multiply)")
         function = FUNCTIONS[name]
-        wanted, found = len(function.arguments), len(node.args)
+        wanted = len(function.arguments)
+        found = len(node.args)
         if node.keywords or found < wanted or (found > wanted and not function.further):
             example = f"{name}({', '.join(function.arguments)}{', ...' * function.further})"
             self.fail(node, f"a call of '{name}' is written {example}")
@@ -276,7 +280,8 @@ class _Parser:
     def choice(self, compared: ast.Compare, one: ast.expr, other: ast.expr) -> Value:
         """Return ``where(x < y, a, b)``: a where the comparison holds, else b."""
         sides = [self.value(part) for part in (compared.left, *compared.comparators)]
-        algebra, holds = self.algebra, list[Value]()
+        algebra = self.algebra
+        holds = list[Value]()
         for sign, left, right in zip(compared.ops, sides, sides[1:], strict=False):
             if type(sign) not in _COMPARISONS:
                 self.fail(compared, "a comparison is one of < <= > >=")
@@ -287,7 +292,8 @@ class _Parser:
             step = algebra.multiply(Fraction(1, 2), s, algebra.add(s, 1))
             holds.append(algebra.subtract(1, step) if opposite else step)
         chosen = algebra.multiply(*holds)
-        first, second = self.value(one), self.value(other)
+        first = self.value(one)
+        second = self.value(other)
         first = algebra.multiply(chosen, first)
         return algebra.add(first, algebra.multiply(algebra.subtract(1, chosen), second))
 

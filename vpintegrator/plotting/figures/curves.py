@@ -87,7 +87,8 @@ class CurveFigure(RolloutFigure):
 
         Of several models of one name they are (seed, time): their median, in a band of all of them.
         """
-        look, sizes = self.scene.looks[name], np.atleast_2d(sizes)
+        look = self.scene.looks[name]
+        sizes = np.atleast_2d(sizes)
         if len(sizes) > 1:
             self.band(axes, name, times, sizes)
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -157,7 +158,8 @@ class ErrorsFigure(CurveFigure):
         A diverged trajectory counts as an infinite error. The curve ends with the reference of half
         of the orbits.
         """
-        report, start = self.report, self.scene.start[name]
+        report = self.report
+        start = self.scene.start[name]
         chosen = thinned(report.reference_end - start) + start
         members = report.run(name).members
         values = np.stack([largest_between(each.error, chosen) for each in members])
@@ -263,7 +265,8 @@ class InvariantsFigure(CurveFigure):
         The raw error of a bounded oscillation falls to zero twice a period; its running maximum is
         flat where there is no drift and rises where there is one.
         """
-        report, start = self.report, self.scene.start[name]
+        report = self.report
+        start = self.scene.start[name]
         errors = np.stack([each.invariants[key].error for each in report.run(name).members])
         with np.errstate(all="ignore"):
             size = np.abs(errors).max(axis=1)  # (seed, time)
@@ -471,7 +474,8 @@ class WorkPrecisionFigure(CurveFigure):
     def data(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray]:
         """Return cost and error where both are known, sorted by cost."""
         study = self.report.work_precision[name]
-        work, error = np.asarray(getattr(study, key), float), np.asarray(study.error, float)
+        work = np.asarray(getattr(study, key), float)
+        error = np.asarray(study.error, float)
         with np.errstate(all="ignore"):
             known = np.isfinite(work) & np.isfinite(error) & (work > 0)
         order = np.argsort(work[known])
@@ -508,11 +512,13 @@ class WorkPrecisionFigure(CurveFigure):
 
     def _guides(self, axes: Axes) -> None:
         """Draw dotted lines of slope -p for every nominal order p."""
-        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+        (left, right) = axes.get_xlim()
+        (low, high) = axes.get_ylim()
         x = left * (right / left) ** 0.06
         y = low * (high / low) ** 0.42
         floor = low * (high / low) ** 0.07
-        grey, space = self.style.reference, 0.15 * self.style.letters
+        grey = self.style.reference
+        space = 0.15 * self.style.letters
         words: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "color": grey}
         words["fontsize"] = 0.85 * self.style.letters
         axes.annotate("order", (x, y), xytext=(0, space), va="bottom", **words)
@@ -574,7 +580,8 @@ def cut(axes: Axes, accuracy: float = 0.0) -> None:
         axes.set_ylim(0.1, 1)
         return
     if high < 10 * low:  # a decade at least, so that its powers of ten are labelled
-        low, high = low / 3, high * 3
+        low = low / 3
+        high = high * 3
     axes.yaxis.set_minor_formatter(NullFormatter())
     top = _BEYOND_USE if high > _BEYOND_USE else max(high, _MATTERS) if low < ROUNDING else high
     if low < accuracy:

@@ -94,11 +94,14 @@ def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
     """
     if hasattr(source, "summary"):
         return ModelScene(None, "", style, "history", source.summary())
-    where, name = "model", getattr(source, "name", "")
+    where = "model"
+    name = getattr(source, "name", "")
     if isinstance(source, str | os.PathLike):
         from vpintegrator.models import load
 
-        source, where, name = load(source), os.fspath(source), Path(source).stem
+        where = os.fspath(source)
+        name = Path(source).stem
+        source = load(source)
     check_integrator(source)
     record = getattr(source, "metadata", {}).get("training", "{}")
     return ModelScene(source, name, style, where, read_json(record, where))
@@ -119,7 +122,8 @@ class TrainingFigure(Figure):
 
     def panel(self, axes: Axes, against: str = "epochs") -> None:
         """Draw errors of training and validation, the epoch of the best weights, the test error."""
-        told, style = self.scene.training, self.style
+        told = self.scene.training
+        style = self.style
         along = told["epoch" if against == "epochs" else "seconds"]
         blue = style.adapt(LOOKS[0]).colour
         for label, colour, width in (("training", style.reference, 1.0), ("validation", blue, 1.3)):
@@ -253,8 +257,10 @@ class AttentionFigure(Figure):
         return any((weights < 0).any() for weights in self.scene.attention.values())
 
     def draw(self) -> matplotlib.figure.Figure:
-        style, panels = self.style, self.panels[:_MOST]
-        heads, most = max(map(len, self.scene.attention.values())), self.columns(_SQUARE)
+        style = self.style
+        panels = self.panels[:_MOST]
+        heads = max(map(len, self.scene.attention.values()))
+        most = self.columns(_SQUARE)
         # the heads of a layer stay in one row
         columns = min(most // heads * heads or most, len(panels))
         rows = -(-len(panels) // columns)
@@ -272,7 +278,8 @@ class AttentionFigure(Figure):
         return figure
 
     def sentences(self) -> list[str]:
-        weights, panels = self.scene.attention, len(self.panels)
+        weights = self.scene.attention
+        panels = len(self.panels)
         steps = next(iter(weights.values())).shape[-1]
         places = listed([f"{k} is {place}" for k, place in enumerate(weights, 1)])
         law = "the squares of each row sum" if self.rotates else "each row sums"
@@ -288,7 +295,8 @@ class AttentionFigure(Figure):
 def draw_weights(axes: Axes, weights: np.ndarray, rotation: bool) -> Any:
     """Draw a matrix (time, time) in colours from 0 to 1, or from -1 to 1 for a rotation."""
     count = len(weights)
-    extent, low = (0.5, count + 0.5, count + 0.5, 0.5), -1 if rotation else 0
+    extent = (0.5, count + 0.5, count + 0.5, 0.5)
+    low = -1 if rotation else 0
     colours = "RdBu_r" if rotation else "Blues"
     image = axes.imshow(weights, colours, vmin=low, vmax=1, extent=extent)
     for (row, column), weight in np.ndenumerate(weights if count <= _WRITTEN else weights[:0]):

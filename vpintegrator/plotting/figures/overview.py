@@ -21,11 +21,15 @@ from vpintegrator.plotting.text import grouped, listed, orbits, plain, shortened
 
 _PORTRAITS = 5
 _FEW = 3  # portraits that would be stretched if they filled the width
-_PORTRAIT, _PANEL = 11.5, 18  # em: least widths
+# em: least widths
+_PORTRAIT = 11.5
+_PANEL = 18
 _TALLEST = 71  # em: just below 8 inches in letters of 8 points
 _TITLES = 5  # em: those of the portraits, and a title of two lines
 _LINE = 1.4  # em: height of a further line of the title
-_LOW, _HIGH = 12, 18.5  # em: heights of a row of panels
+# em: heights of a row of panels
+_LOW = 12
+_HIGH = 18.5
 _PALE = 0.6  # part of the background in the colour of what is early
 
 
@@ -37,14 +41,16 @@ class OverviewFigure(RolloutFigure):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.methods = list(scene.runs)[: min(_PORTRAITS, self.columns(_PORTRAIT))]
-        self.errors, self.volume = ErrorsFigure(scene), VolumeFigure(scene)
+        self.errors = ErrorsFigure(scene)
+        self.volume = VolumeFigure(scene)
         # title, label of the axis, function that draws, its key, and words of the caption
         self.curves: list[tuple[str, str, Callable[..., None], str, str]] = []
         if self.errors.applies():
             words = self.errors.words
             self.curves.append(("trajectory", "error", self.errors.panel, "errors", words))
         for invariant in [*scene.system.invariants][:1]:
-            title, panel = plain(shortened(scene.labels[invariant])), InvariantsFigure(scene).panel
+            title = plain(shortened(scene.labels[invariant]))
+            panel = InvariantsFigure(scene).panel
             words = f"largest change of {scene.labels[invariant]} up to each time"
             self.curves.append((title, "change", panel, invariant, words))
         if "step" in self.volume.keys:
@@ -77,7 +83,8 @@ class OverviewFigure(RolloutFigure):
     @cached_property
     def entries(self) -> list[Line2D]:
         """Entries of the legend: the methods, and where there is room what the portraits show."""
-        lines, style = [*self.legend(), *self.reference_line()], self.style
+        lines = [*self.legend(), *self.reference_line()]
+        style = self.style
         if self.columns(_PANEL) == 1:
             return lines
         for label, colour in (("early", self.pale(style.foreground)), ("late", style.foreground)):
@@ -98,7 +105,8 @@ class OverviewFigure(RolloutFigure):
     @cached_property
     def heading(self) -> str:
         """Title, number of orbits, time and step, in as many lines as the width takes."""
-        report, letters = self.report, 1.15 * self.style.letters
+        report = self.report
+        letters = 1.15 * self.style.letters
         setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
         title = f"{plain(report.system.title)}: {orbits(len(report.reference))}"
         font: dict[str, Any] = {"fontsize": letters, "weight": "bold"}
@@ -129,14 +137,16 @@ class OverviewFigure(RolloutFigure):
 
     def marks(self, colour: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the looks of the dot at a method's last state, and of the reference's ring."""
-        size, look = self.style.mark, {"ls": "none", "marker": "o"}
+        size = self.style.mark
+        look = {"ls": "none", "marker": "o"}
         own = {"ms": 1.3 * size, "color": colour, "mec": self.style.background}
         ring = {"ms": 2.2 * size, "mew": 1.2, "mfc": "none", "color": self.style.reference}
         return look | own, look | ring
 
     def last(self, name: str, orbit: int) -> int | None:
         """Return the index of the last time drawn of an orbit, if the reference is known then."""
-        last, states = self.spans(name, orbit)[1].stop - 1, self.report.reference
+        last = self.spans(name, orbit)[1].stop - 1
+        states = self.report.reference
         known = self.scene.referenced and 0 < last < states.shape[1]
         return last if known and np.isfinite(states[orbit, last]).all() else None
 
@@ -151,9 +161,12 @@ class OverviewFigure(RolloutFigure):
         Two marks show the method and the reference at the last time, because only they show an
         error of the phase.
         """
-        scene, style, look = self.scene, self.style, self.scene.looks[name]
+        scene = self.scene
+        style = self.style
+        look = self.scene.looks[name]
         early, late = self.spans(name, orbit)
-        known, own = scene.report.reference[orbit], self.runs[name].states[orbit]
+        known = scene.report.reference[orbit]
+        own = self.runs[name].states[orbit]
         view = scene.view(scene.scale[orbit] if scene.kind == "space" else scene.scale, alone=True)
         view.frame(axes)
         for part in (early, late) if scene.referenced else ():
@@ -192,7 +205,8 @@ class OverviewFigure(RolloutFigure):
         return f"out of sight from $t$ = {last:.4g}"
 
     def draw(self) -> matplotlib.figure.Figure:
-        style, scene = self.style, self.scene
+        style = self.style
+        scene = self.scene
         above = len(self.orbits) * self.side
         below = min(self.room - above, _HIGH * self.rows)
         titles = _TITLES + _LINE * max(self.heading.count("\n") - 1, 0)
@@ -233,7 +247,8 @@ class OverviewFigure(RolloutFigure):
 
     def _portraits(self) -> str:
         """Return a description of the portraits."""
-        name, ranks = self.methods[0], self.orbits
+        name = self.methods[0]
+        ranks = self.orbits
         grey = ", the reference in grey" if self.scene.referenced else ""
         end = max(self.spans(name, next(iter(self.every_orbit)))[0].stop - 1, 0)
         start = grouped(self.report.times[end])

@@ -64,7 +64,8 @@ class PhaseFigure(RolloutFigure):
 
     def panel(self, axes: Any, name: str, pair: tuple[int, int] | None = None) -> None:
         """Draw orbits of a method, or of the ``reference``; ``pair`` asks for that plane."""
-        scene, style = self.scene, self.style
+        scene = self.scene
+        style = self.style
         states = self.shown(scene.states(name))
         view = scene.view(self.shown(scene.scale) if self.flat else scene.scale, pair)
         view.frame(axes)
@@ -87,7 +88,8 @@ class PhaseFigure(RolloutFigure):
         self.title_panel(axes, name)
 
     def draw(self) -> matplotlib.figure.Figure:
-        scene, names = self.scene, list(self.runs)
+        scene = self.scene
+        names = list(self.runs)
         if scene.kind == "plane":
             blocks = [(pair,) for pair in self.pairs]
             legend = self.reference_line()
@@ -97,7 +99,9 @@ class PhaseFigure(RolloutFigure):
         return self.portraits(self.panel, names, shape=1.0, projection=projection)
 
     def sentences(self) -> list[str]:
-        scene, report, every = self.scene, self.report, views.planes_of(self.scene.system)
+        scene = self.scene
+        report = self.report
+        every = views.planes_of(self.scene.system)
         count, points, _ = self.shown(next(iter(self.runs.values())).states).shape
         how = f"to t = {grouped(report.times[points - 1])}"
         how = f"{points} states of each as dots" if scene.dots else how
@@ -217,7 +221,8 @@ class CoordinatesFigure(RolloutFigure):
         In a long run the oscillations of all of it would be one block of colour. The end is that of
         the orbit's reference at most.
         """
-        scene, report = self.scene, self.report
+        scene = self.scene
+        report = self.report
         count = scene.scale.shape[1]
         if scene.referenced and not report.is_reference_given:
             count = int(np.searchsorted(report.times, report.reference_ends[0])) + 1
@@ -235,7 +240,9 @@ class CoordinatesFigure(RolloutFigure):
 
         A method is drawn until it has left the axes by half of their height.
         """
-        scene, style, times = self.scene, self.style, self.report.times[part]
+        scene = self.scene
+        style = self.style
+        times = self.report.times[part]
         low, high = views.limits(self.orbit()[:, component], 0.3)
         if scene.referenced:
             curve = scene.curve(self.orbit(REFERENCE)[part])
@@ -258,7 +265,8 @@ class CoordinatesFigure(RolloutFigure):
         return {"ls": "none", "marker": ".", "mew": 0, "ms": size * self.style.mark}
 
     def draw(self) -> matplotlib.figure.Figure:
-        scene, parts = self.scene, self.intervals
+        scene = self.scene
+        parts = self.intervals
         lines = [*self.legend(marked=False), *self.reference_line()]
         dotted = [all(scene.dotted(self.orbit(n)[part]) for part in parts) for n in self.runs]
         dotted += [scene.dots_of_reference] * scene.referenced
@@ -277,7 +285,8 @@ class CoordinatesFigure(RolloutFigure):
         return figure
 
     def sentences(self) -> list[str]:
-        times, scene = self.report.times, self.scene
+        times = self.report.times
+        scene = self.scene
         ends = [(grouped(times[part][0]), grouped(times[part][-1])) for part in self.intervals]
         spans = " and ".join(f"from t = {first} to {last}" for first, last in ends)
         which = f"{self.count} of {scene.system.phase_dim} components"
@@ -307,7 +316,9 @@ class PreviewFigure(Figure):
         self.dataset = dataset
 
     def draw(self) -> matplotlib.figure.Figure:
-        dataset, system, colour = self.dataset, self.dataset.system, ORBIT_COLOURS[0]
+        dataset = self.dataset
+        system = self.dataset.system
+        colour = ORBIT_COLOURS[0]
         names = system.components[: min(system.phase_dim, _COMPONENTS)]
         plane = views.planes_of(system)[0]
         states = dataset.states("train", slice(_TRAJECTORIES))
@@ -316,7 +327,8 @@ class PreviewFigure(Figure):
         figure = self.new(PAPER.wide, max(6.5 * len(names), 21) + 6)
         grid = figure.add_gridspec(len(names), 2, width_ratios=[1, 1.25])
         drawn = views.drawn_in_plane(states, dataset.dim, dots)
-        axes, view = figure.add_subplot(grid[:, 0]), views.Plane(system, drawn, plane)
+        axes = figure.add_subplot(grid[:, 0])
+        view = views.Plane(system, drawn, plane)
         view.frame(axes)
         for orbit in drawn:
             view.draw(axes, orbit, color=colour, **views.stroke(PAPER, dots))

@@ -40,7 +40,8 @@ class PoincareFigure(RolloutFigure):
         A pair that the section's own component is not part of: the first that the system file
         names, a conjugate one, or the first two.
         """
-        plane, system = self.report.section_plane, self.report.system
+        plane = self.report.section_plane
+        system = self.report.system
         if plane is None or system.dim < 3:
             return None
         cut = system.components.index(plane[0])
@@ -50,7 +51,8 @@ class PoincareFigure(RolloutFigure):
     @cached_property
     def reference_section(self) -> Section | None:
         """Points of the reference, if its states are close enough in time."""
-        report, scene = self.report, self.scene
+        report = self.report
+        scene = self.scene
         if report.section_plane is None or report.every > 1 or not scene.referenced:
             return None
         component, value, direction = report.section_plane
@@ -80,7 +82,8 @@ class PoincareFigure(RolloutFigure):
 
         They are nonempty sections, with angles within a turn.
         """
-        points, system = {}, self.report.system
+        points = {}
+        system = self.report.system
         every = {REFERENCE: self.reference_section} | self.scene.measured("section")
         for name, found in every.items():
             kept = np.isin(found.trajectory, self.level[0]) if found else np.zeros(0, dtype=bool)
@@ -128,7 +131,8 @@ class PoincareFigure(RolloutFigure):
         points, orbits = self.points[name]
         x, y = self.pair or (0, 1)
         chosen = slice(None, None, max(-(-len(points) // _POINTS), 1))
-        points, look = points[chosen], np.array(list(map(to_rgb, colours)))[orbits[chosen]]
+        points = points[chosen]
+        look = np.array(list(map(to_rgb, colours)))[orbits[chosen]]
         size = np.clip(_AREA / max(len(points), 1), 0.25, 4.0) * self.style.line**2
         axes.scatter(points[:, x], points[:, y], size, look, linewidths=0, rasterized=True)
         first, second = (mathtext(self.scene.components[k]) for k in (x, y))
@@ -269,7 +273,9 @@ class MapFigure(PoincareFigure):
         ]
 
 
-_PROFILE, _DIFFERENCE = 16, 10  # em
+# em
+_PROFILE = 16
+_DIFFERENCE = 10
 
 
 class RotationFigure(RolloutFigure):
@@ -291,14 +297,16 @@ class RotationFigure(RolloutFigure):
         The axis shows the distance of the initial state from the centre. For turns of an angle it
         shows the other component.
         """
-        initial, centre = self.report.reference[:, 0], next(iter(self.found.values())).centre
+        initial = self.report.reference[:, 0]
+        centre = next(iter(self.found.values())).centre
         if centre is not None:
             return "initial distance from the centre", np.linalg.norm(initial - centre, axis=1)
         k = next((k for k in range(2) if k not in self.scene.system.periods), 1)
         return f"initial {mathtext(self.scene.components[k])}", initial[:, k]
 
     def draw(self) -> matplotlib.figure.Figure:
-        style, (label, where) = self.style, self.places()
+        style = self.style
+        (label, where) = self.places()
         dots: dict[str, Any] = {"ls": "", "marker": "o", "color": style.reference, "alpha": 0.5}
         dots["ms"] = 1.8 * style.mark
         legend = [*self.legend(), *self.reference_line(dots)]

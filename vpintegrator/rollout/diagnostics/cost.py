@@ -73,7 +73,8 @@ def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> float | 
 
 def _counting(system: System) -> tuple[System, list[int]]:
     """Return a copy of a system, and a list of the numbers of states at which its field is read."""
-    other, counts = object.__new__(type(system)), list[int]()
+    other = object.__new__(type(system))
+    counts = list[int]()
     vars(other).update(vars(system))  # copy would pickle, which not every function can be
 
     def counted(function: Callable[..., Any], axes: slice) -> Callable[..., Any]:
@@ -207,7 +208,8 @@ def work_precision(
             map.system = system
         name = name or map.name
         several = hasattr(map, "at_step") and map.differentiable
-        maps_of[name], rows = [map.at_step(h) for h in sizes] if several else [map], []
+        maps_of[name] = [map.at_step(h) for h in sizes] if several else [map]
+        rows = []
         for map in maps_of[name]:
             rows.append(measure(map))
             if progress:
@@ -220,7 +222,8 @@ def work_precision(
             for i, map in enumerate(maps)
         }
     )
-    rounding, ends = 10 * np.finfo(np.float64).eps, references.values()
+    rounding = 10 * np.finfo(np.float64).eps
+    ends = references.values()
     # the reference and rounding have errors by themselves
     floor = max(max(r.error.max(), rounding * np.abs(r.states[:, -1]).max()) for r in ends)
     result: dict[str, WorkPrecision] = {}
@@ -284,7 +287,8 @@ class StepCost(Diagnostic):
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
-        rows, header = report.step_table.rows, ("time", "per step")
+        rows = report.step_table.rows
+        header = ("time", "per step")
         columns = [
             Column("time per step", "seconds_per_step", "duration", header, rank=10),
             Column("error of a step", "step_error", "hidden"),

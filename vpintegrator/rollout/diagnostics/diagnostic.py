@@ -25,7 +25,9 @@ from vpintegrator.rollout.variables import Column, Measurement, Variable
 Result = TypeVar("Result")
 
 FAR = 10.0  # extents of the reference
-_SAMPLES, _SAMPLED = 60, 40  # times at which windows are kept, and trajectories, for derivatives
+# times at which windows are kept, and trajectories, for derivatives
+_SAMPLES = 60
+_SAMPLED = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +127,15 @@ class Ensemble:
     """
 
     def __init__(self, name: str, map: Map, plan: Plan, first: np.ndarray) -> None:
-        self.name, self.map, self.plan, self.first = name, map, plan, first
+        self.name = name
+        self.map = map
+        self.plan = plan
+        self.first = first
         self.states = self.series(plan.system.dim).transpose(1, 0, 2)
         count = max(plan.steps + 2 - map.window, 0)
         chosen = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
-        self._ends, some = map.window - 1 + chosen, min(len(first), _SAMPLED)
+        self._ends = map.window - 1 + chosen
+        some = min(len(first), _SAMPLED)
         self._sampler = WindowSampler(self._ends, map.window, some, map.dim)
         self.lost = np.full(len(first), -1)
 
@@ -189,7 +195,8 @@ class Ensemble:
     @cached_property
     def tangent_history(self) -> TangentHistory | None:
         """Tangent history of the first trajectories, or None if it cannot be computed."""
-        map, plan = self.map, self.plan
+        map = self.map
+        plan = self.plan
         steps = min(plan.tangent_steps, plan.steps + 1 - map.window)  # which the map computes
         # a window is made from its first state by the equations
         unknown = map.window > 1 and plan.system.is_measured
@@ -251,7 +258,9 @@ class Diagnostic(ABC):
     figure: ClassVar[Any] = None
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self.ensemble, self.map, self.plan = ensemble, ensemble.map, ensemble.plan
+        self.ensemble = ensemble
+        self.map = ensemble.map
+        self.plan = ensemble.plan
 
     def observe(self, start: int, states: np.ndarray) -> None:  # noqa: B027 (some see no steps)
         """Observe the states of steps ``start``, ``start`` + 1, ..., (trajectory, count, dim).
@@ -342,7 +351,8 @@ def fold(
     A step belongs to the first stored time at or after it.
     """
     owner = np.searchsorted(stored, np.arange(start, start + values.shape[1]))
-    first, last = owner[0], owner[-1] + 1
+    first = owner[0]
+    last = owner[-1] + 1
     begins = np.searchsorted(owner, np.arange(first, last))
     top = np.maximum.reduceat(values, begins, axis=1)
     if larger is not np.maximum:

@@ -162,30 +162,35 @@ class DriftAccumulator:
 
     def _open_batch(self) -> int:
         """Return the number of a batch with room in it; join neighbours if there is none."""
-        samples, half = self._moments[0, :, 0], _CAPACITY // 2
+        samples = self._moments[0, :, 0]
+        half = _CAPACITY // 2
         batch = int(np.searchsorted(-samples, -self._length, side="right"))
         if batch < _CAPACITY:
             return batch
-        even, odd = self._moments[:, ::2], self._moments[:, 1::2]
+        even = self._moments[:, ::2]
+        odd = self._moments[:, 1::2]
         count, mean_time, square, mean_value, product = even.copy()
-        time, value = odd[1] - mean_time, odd[3] - mean_value
+        time = odd[1] - mean_time
+        value = odd[3] - mean_value
         weight = self._length / 2  # n m / (n + m) for n = m
-        square, product = (
-            square + odd[2] + weight * time**2,
-            product + odd[4] + weight * time * value,
-        )
+        square = square + odd[2] + weight * time**2
+        product = product + odd[4] + weight * time * value
         joined = [2.0 * count, mean_time + time / 2, square, mean_value + value / 2, product]
-        self._moments[:, :half], self._moments[:, half:] = joined, 0.0
+        self._moments[:, :half] = joined
+        self._moments[:, half:] = 0.0
         self._length *= 2
         return half
 
     def _extend(self, batch: int, times: np.ndarray, values: np.ndarray) -> None:
         """Add new samples to a batch."""
         moments = self._moments[:, batch]
-        old, new = moments[0, 0], len(times)
-        mean_time, mean_value = times.mean(), values.mean(axis=1)
+        old = moments[0, 0]
+        new = len(times)
+        mean_time = times.mean()
+        mean_value = values.mean(axis=1)
         offset = times - mean_time
-        time, value = mean_time - moments[1], mean_value - moments[3]
+        time = mean_time - moments[1]
+        value = mean_value - moments[3]
         weight = old * new / (old + new)
         moments[2] += offset @ offset + weight * time**2
         # the values are centred too, or rounding would count a large constant as a product

@@ -67,7 +67,8 @@ def frequencies(trajectories: Any, step: float, count: int = 1) -> Frequencies:
     (array([0.7, 1.9]), array([1. , 0.1]))
     """
     states = real_array("trajectories", trajectories, ("trajectory", "time", "dim"))
-    step, count = finite("step", step), whole_number("count", count, 1)
+    step = finite("step", step)
+    count = whole_number("count", count, 1)
     orbits, times, dim = states.shape
     if times < 16 * count:
         raise InputError(f"{count} lines need {16 * count} times or more, not {times}")
@@ -89,14 +90,17 @@ def _lines(signal: np.ndarray, count: int, padding: int = 4) -> tuple[float, np.
     window = np.sin(np.pi * (np.arange(size) + 0.5) / size) ** 4
     scale = np.abs(signal).max()
     signal = signal / (scale or 1.0)
-    omega, remainder = np.empty(0), signal - window @ signal / window.sum()
-    mean, found = signal.mean(), np.zeros((3, count))
+    omega = np.empty(0)
+    remainder = signal - window @ signal / window.sum()
+    mean = signal.mean()
+    found = np.zeros((3, count))
     while len(omega) < count and np.abs(remainder).max() > 1e-15:
         spectrum = np.abs(np.fft.rfft(window * remainder, padding * size))
         spectrum[: 2 * padding] = 0.0  # the mean is fitted beside the lines
         omega = np.append(omega, 2 * np.pi * spectrum.argmax() / (padding * size))
         omega, coefficients, remainder = _fit(signal, place, window, omega)
-        mean, cosine, sine = coefficients[0], *np.split(coefficients[1:], 2)
+        mean = coefficients[0]
+        cosine, sine = np.split(coefficients[1:], 2)
     if not len(omega):
         return scale * mean, found
     amplitude = np.hypot(cosine, sine)
@@ -111,16 +115,19 @@ def _fit(
     signal: np.ndarray, place: np.ndarray, window: np.ndarray, omega: np.ndarray, most: int = 30
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return frequencies, coefficients of 1, cosines and sines, and the remainder."""
-    count, size = len(omega), len(place)
+    count = len(omega)
+    size = len(place)
     weights = np.sqrt(window)[:, None]
     change = np.inf
     for _ in range(most):
         angles = np.outer(place, omega)
-        cosines, sines = np.cos(angles), np.sin(angles)
+        cosines = np.cos(angles)
+        sines = np.sin(angles)
         linear = np.hstack([np.ones((size, 1)), cosines, sines])
         coefficients = _solution(weights * linear, weights[:, 0] * signal)
         remainder = signal - linear @ coefficients
-        cosine, sine = coefficients[1 : count + 1], coefficients[count + 1 :]
+        cosine = coefficients[1 : count + 1]
+        sine = coefficients[count + 1 :]
         slopes = place[:, None] * (sine * cosines - cosine * sines)
         full = weights * np.hstack([linear, slopes / size])
         last = change

@@ -133,7 +133,8 @@ class _Change:
 
     @np.errstate(all="ignore")
     def __init__(self, invariant: Callable[[Any], Any], initial: np.ndarray) -> None:
-        self._invariant, self._first = invariant, np.asarray(invariant(initial), dtype=np.float64)
+        self._invariant = invariant
+        self._first = np.asarray(invariant(initial), dtype=np.float64)
         self.size = ensemble_size(self._first, terms_of(invariant, initial))
         # an orbit that has changed by so much is lost
         self.most = CHANGED * (1.0 if self.size > 0 else size_of(invariant, initial) or np.inf)

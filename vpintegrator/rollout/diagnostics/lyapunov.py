@@ -108,7 +108,8 @@ def lyapunov_spectrum(
     """
     if not of_kind("map", map, Map, "a map, such as vp.classical gives").differentiable:
         raise InputError(f"{map.name} has an adaptive step size, so it is no fixed map")
-    windows, steps = first_windows(map, states), whole_number("steps", steps, 1)
+    windows = first_windows(map, states)
+    steps = whole_number("steps", steps, 1)
     trajectories, window, dim = windows.shape
     count = whole_number("count", count, 1)
     if count > window * dim:
@@ -119,14 +120,17 @@ def lyapunov_spectrum(
     units = np.tile(scales, window)[:, None]
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((window * dim, window * dim)))[0]
     basis = np.broadcast_to(basis[:, :count], (trajectories, window * dim, count))
-    logarithms, times = [np.zeros((trajectories, count))], [0]
-    new, length = map.prediction_window, 1
+    logarithms = [np.zeros((trajectories, count))]
+    times = [0]
+    new = map.prediction_window
+    length = 1
     while times[-1] < steps:
         # at least 256 parts, for the statistics
         length = new * max(min(length, steps // 256, steps - times[-1]) // new, 1)
         sizes = distance * np.maximum(np.abs(windows / scales).max(axis=(1, 2)), 1.0)
         offsets = ((sizes[:, None, None] * units) * basis).swapaxes(1, 2)
-        offsets, centre = offsets.reshape(trajectories, count, window, dim), windows[:, None]
+        offsets = offsets.reshape(trajectories, count, window, dim)
+        centre = windows[:, None]
         bundle = np.concatenate([centre, centre + offsets, centre - offsets], axis=1)
         rows = bundle.reshape(-1, window, dim)
         (moved,) = machine.advance(rows, length, chunk=length)
@@ -156,9 +160,11 @@ def _orthonormal(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Gram and Schmidt's method, twice, for all n at once: the factor R of QR has the lengths as its
     diagonal. For a few columns it takes a small part of the time of LAPACK's QR.
     """
-    result, lengths = np.empty_like(vectors), np.empty((len(vectors), vectors.shape[2]))
+    result = np.empty_like(vectors)
+    lengths = np.empty((len(vectors), vectors.shape[2]))
     for k in range(vectors.shape[2]):
-        vector, before = vectors[:, :, k], result[:, :, :k]
+        vector = vectors[:, :, k]
+        before = result[:, :, :k]
         for _ in range(2 if k else 0):
             vector = vector - (before @ (vector[:, None] @ before).swapaxes(1, 2))[..., 0]
         lengths[:, k] = np.sqrt(np.sum(vector * vector, axis=1))
@@ -181,7 +187,8 @@ def growth_rates(
         Share of the time in which the vectors turn to the fastest growth.
     """
     first = np.searchsorted(times, transient * times[-1])
-    times, logarithms = times[first:], logarithms[..., first:]
+    times = times[first:]
+    logarithms = logarithms[..., first:]
     if len(times) < 2:
         unknown = np.full(logarithms.shape[:-1], np.nan)
         return Lyapunov(unknown, unknown.copy(), 0.0)
@@ -241,7 +248,8 @@ class LyapunovExponent(Diagnostic):
     def result(self) -> dict[str, Any]:
         history = self.ensemble.tangent_history
         count, times = (0, 0) if history is None else history.log_determinant.shape
-        first, steps = self.ensemble.first[:count], times - self.map.window
+        first = self.ensemble.first[:count]
+        steps = times - self.map.window
         if steps < 1:
             return {"lyapunov": None}
         found = lyapunov_spectrum(self.map, first, steps, compiled=False, scales=self.plan.scales)

@@ -122,7 +122,9 @@ class SectionObserver:
                 raise InputError(f"there is no component {self.surface!r} of {dim}")
             if self._height(states[:, :1]).shape != (len(states), 1):
                 raise InputError("the function of a section must map states (..., dim) to (...)")
-            self._states, self._start, self._next = states[:, :0], start, start
+            self._states = states[:, :0]
+            self._start = start
+            self._next = start
         joined = np.concatenate([self._states, states], axis=1)
         # a crossing waits until all the states round it are there
         end = self._start + joined.shape[1] - (POINTS - 1 - _BEFORE)
@@ -130,7 +132,8 @@ class SectionObserver:
             self._found.append(self._search(joined, end))
             self._next = end
         first = max(self._next - (POINTS - 2), self._start)
-        self._states, self._start = joined[:, first - self._start :].copy(), first
+        self._states = joined[:, first - self._start :].copy()
+        self._start = first
 
     def _search(self, states: np.ndarray, end: int) -> Section:
         """Return crossings between the states of the steps from ``_next`` to ``end``."""
@@ -140,22 +143,27 @@ class SectionObserver:
         finite = np.isfinite(states).all(axis=-1)
         known = np.where(finite.all(axis=1), count, (~finite).argmax(axis=1))  # of each trajectory
         height = heights[:, first : end - self._start + 1]
-        before, after = height[:, :-1], height[:, 1:]
+        before = height[:, :-1]
+        after = height[:, 1:]
         if self.period is not None:
             after = self._continued(heights, before, after, first, known)
         plane, passes = np.zeros((2, *after.shape))  # offset of the last plane, and their number
         way = np.sign(after - before)
         for sign in (1, -1):
-            last, number = np.zeros_like(after), np.ones_like(after)
+            last = np.zeros_like(after)
+            number = np.ones_like(after)
             if self.period is not None:
                 turns = np.floor(sign * after / self.period)
-                last, number = self.period * turns, turns - np.floor(sign * before / self.period)
+                last = self.period * turns
+                number = turns - np.floor(sign * before / self.period)
             passed = (sign * before < last) & (sign * after >= last) & (sign * self.direction >= 0)
-            plane, passes = np.where(passed, sign * last, plane), np.where(passed, number, passes)
+            plane = np.where(passed, sign * last, plane)
+            passes = np.where(passed, number, passes)
         trajectory, index = np.nonzero(passes)
         numbers = passes[trajectory, index].astype(int)
         earlier = np.arange(numbers.sum()) - np.repeat(np.cumsum(numbers) - numbers, numbers)
-        trajectory, index = np.repeat(trajectory, numbers), np.repeat(index, numbers)
+        trajectory = np.repeat(trajectory, numbers)
+        index = np.repeat(index, numbers)
         value = self.value + plane[trajectory, index]
         if self.period is not None:
             value -= way[trajectory, index] * self.period * earlier
@@ -164,7 +172,9 @@ class SectionObserver:
         last = known[trajectory]
         begin = np.clip(index - _BEFORE, 0, np.maximum(last - points, 0))
         usable = (begin + points <= last) & (index + 1 < last)
-        trajectory, index, begin = trajectory[usable], index[usable], begin[usable]
+        trajectory = trajectory[usable]
+        index = index[usable]
+        begin = begin[usable]
         value = value[usable]
         if not len(index):
             return Section(np.empty((0, dim)), index, value)
@@ -195,10 +205,12 @@ class SectionObserver:
         place = _root(height_at, low, low + 1)
         crossing = np.polyval(coefficients, place[:, None])
         if self.system is not None:
-            every, near = np.arange(len(place)), 1e-3
+            every = np.arange(len(place))
+            near = 1e-3
             slope = height_at(place + near, every) - height_at(place - near, every)
             slope /= 2 * near * self.step
-            before, time = states[trajectory, index], self.step * (place - low)
+            before = states[trajectory, index]
+            time = self.step * (place - low)
             for _ in range(3):  # with this slope each iteration gains seven digits
                 crossing = _flow(self.system, before, time)
                 time = time - self._nearest(self._height(crossing) - value, turned) / slope
@@ -236,7 +248,8 @@ class SectionObserver:
             begin = np.clip(index + first - _BEFORE, 0, np.maximum(known[trajectory] - points, 0))
             about = heights[trajectory[:, None], begin[:, None] + np.arange(points)]
             put_back = np.ptp(about, axis=1) <= self.period  # (step,) of those
-            trajectory, index = trajectory[put_back], index[put_back]
+            trajectory = trajectory[put_back]
+            index = index[put_back]
             jump = change[trajectory, index]
             change[trajectory, index] = jump - self.period * np.rint(jump / self.period)
             after[trajectory, index] = before[trajectory, index] + change[trajectory, index]

@@ -22,7 +22,9 @@ TURN = 2 * np.pi
 _ITERATIONS = 50
 _TOLERANCE = 1e-12  # of a fixed point, relative to the size of the state
 _STARTS = 16  # states from which an elliptic point is looked for
-_SPIRAL, _NEUTRAL = 0.1, 1e-6  # growth of an elliptic point, of its turn, as of rk4; rounding
+# growth of an elliptic point, of its turn, as of rk4; rounding
+_SPIRAL = 0.1
+_NEUTRAL = 1e-6
 _SMALLEST = 2.0**-10  # part of a Newton step
 
 
@@ -32,7 +34,8 @@ def birkhoff_weights(steps: int) -> np.ndarray:
     Each column adds up to 1 (eq. 3 of the article).
     """
 
-    weights, half = np.zeros((steps, 3)), steps // 2
+    weights = np.zeros((steps, 3))
+    half = steps // 2
     for rows, column in (slice(steps), 0), (slice(half), 1), (slice(steps - half, steps), 2):
         count = rows.stop - (rows.start or 0)
         t = np.arange(1, count + 1) / (count + 1)
@@ -120,7 +123,8 @@ def elliptic_point(map: Map, states: np.ndarray) -> np.ndarray | None:
     states
         States round it, (state, dim).
     """
-    middle, found = states.mean(axis=0), []
+    middle = states.mean(axis=0)
+    found = []
     chosen = np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)
     for guess in (middle, *states[chosen]):
         point = _fixed_point(map, guess)
@@ -145,12 +149,14 @@ def _fixed_point(map: Map, point: np.ndarray) -> np.ndarray | None:
         slope = map.derivative(point[None, None])[0] - np.eye(len(point))
         if not np.isfinite(slope).all():
             return None
-        change, part = np.linalg.lstsq(slope, -gap, rcond=None)[0], 1.0
+        change = np.linalg.lstsq(slope, -gap, rcond=None)[0]
+        part = 1.0
         while not np.linalg.norm(new_gap := _displacement(map, point + part * change)) < size:
             part /= 2
             if part < _SMALLEST:
                 return None
-        point, gap = point + part * change, new_gap
+        point = point + part * change
+        gap = new_gap
     return None
 
 
@@ -175,7 +181,8 @@ class _Turns:
     """Averages the increments of an angle over the steps that the reference reaches."""
 
     def __init__(self, plan: Plan, centre: np.ndarray | None) -> None:
-        self._plan, self.centre = plan, centre
+        self._plan = plan
+        self.centre = centre
         self._weights = birkhoff_weights(len(plan.motion) - 1)
         self._scale = np.ptp(plan.motion, axis=(0, 1))
         # last angle and first increment of each orbit, and the three weighted sums
@@ -239,7 +246,8 @@ class Rotation(Diagnostic):
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(ensemble)
-        system, motion = self.plan.system, self.plan.motion
+        system = self.plan.system
+        motion = self.plan.motion
         self._turns: _Turns | None = None
         plane = system.is_discrete and system.dim == 2 and len(motion) > _LEAST
         if plane and np.isfinite(motion).all() and np.ptp(motion, axis=(0, 1)).all():

@@ -128,7 +128,8 @@ def _largest_defect(
     map: Map, windows: np.ndarray, scales: np.ndarray | None, of_windows: bool
 ) -> float | None:
     """Return the largest defect over the windows, by images of tangent vectors."""
-    windows, structure = finite_windows(map, windows), system_of(map).structure
+    windows = finite_windows(map, windows)
+    structure = system_of(map).structure
     scales = component_scales(windows, structure) if scales is None else scales
     direct = of_windows or map.window == 1
     image = (
@@ -165,7 +166,9 @@ class Defects(Diagnostic):
     )
 
     def result(self) -> dict[str, Any]:
-        map, windows, scales = self.map, self.ensemble.sample, self.plan.scales
+        map = self.map
+        windows = self.ensemble.sample
+        scales = self.plan.scales
         rhos = self.plan.system.reversing_symmetries
         return {
             "symplecticity": symplecticity_defect(map, windows, scales),
@@ -175,7 +178,8 @@ class Defects(Diagnostic):
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
-        of_windows, header = "window symplecticity defect", ("defect", "of windows")
+        of_windows = "window symplecticity defect"
+        header = ("defect", "of windows")
         kept = ("symplectic",)
         return [
             Column("symplecticity defect", "symplecticity", header=("symplectic", "defect")),

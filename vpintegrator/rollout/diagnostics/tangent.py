@@ -97,7 +97,9 @@ def tangent_propagation(
     start = first_window_derivative(map, first[:, 0], np.diag(scales), scales) / scales[:, None]
     tangent = start.reshape(trajectories, window * dim, dim)
     ratios = np.tile(scales, window) / np.tile(scales, window)[:, None]
-    values, volume, before = [_log_determinant(start)], np.zeros(trajectories), first
+    values = [_log_determinant(start)]
+    volume = np.zeros(trajectories)
+    before = first
     new = map.prediction_window
     chunk = new * max(1, _ENTRIES // (trajectories * (window * dim) ** 2))
     for states in map.advance(first, count, chunk=chunk):
@@ -235,7 +237,8 @@ def _solve_variational(
     map: Map, first: np.ndarray, scales: np.ndarray, initial: np.ndarray
 ) -> np.ndarray:
     """Return Y at the times of a window, (n, window, dim, k); NaN if a solution fails."""
-    system, (count, dim) = system_of(map), initial.shape
+    system = system_of(map)
+    (count, dim) = initial.shape
     result = np.full((count, map.window, *first.shape), np.nan)
     result[:, 0] = first
     states = count * dim
@@ -245,7 +248,8 @@ def _solve_variational(
         tolerance = max(tolerance, _OF_SLOPES * least)
 
     def field(_: float, y: np.ndarray) -> np.ndarray:
-        z, tangent = y[:states].reshape(count, dim), y[states:].reshape(count, *first.shape)
+        z = y[:states].reshape(count, dim)
+        tangent = y[states:].reshape(count, *first.shape)
         slope = system.jacobian(z) @ tangent
         return np.concatenate([system.vector_field(z).ravel(), slope.ravel()])
 

@@ -36,7 +36,8 @@ def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndar
     >>> vp.rollout.root_mean_square_error(np.ones((1, 4, 2)), np.zeros((1, 4, 2)))
     array([1.])
     """
-    states, reference = real_array("states", states, None), real_array("reference", reference, None)
+    states = real_array("states", states, None)
+    reference = real_array("reference", reference, None)
     if states.ndim < 2 or not states.size or states.shape[-2:] != reference.shape[-2:]:
         raise InputError(
             f"states have shape {states.shape} and reference {reference.shape}, which are not both "
@@ -99,7 +100,8 @@ class TrajectoryError(Diagnostic):
             distance[np.isnan(distance)] = np.inf
             squares[np.isnan(squares)] = np.inf
             unknown = ~self._known[:, start : start + len(reference)]
-            squares[unknown], distance[unknown] = 0.0, 0.0
+            squares[unknown] = 0.0
+            distance[unknown] = 0.0
             self.squares += squares.sum(axis=1)
             self.ensemble.lose(start, distance > self.plan.far)
         first_step(self.index, start, distance > self.plan.threshold)
@@ -120,7 +122,8 @@ class TrajectoryError(Diagnostic):
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         ended = run.failure_time <= report.reference_time
-        end, moving = report.reference_end - 1, report.system.moving
+        end = report.reference_end - 1
+        moving = report.system.moving
         last = report.reference[:, end]
         difference = run.states[:, end] - last
         distance = np.linalg.norm(difference[..., moving], axis=-1)
@@ -139,7 +142,8 @@ class TrajectoryError(Diagnostic):
         def of(name: str) -> Any:
             return lambda s: getattr(s, name) if report.is_compared(s.name) else None
 
-        final, failure = ("median final", "distance"), ("median time", "to failure")
+        final = ("median final", "distance")
+        failure = ("median time", "to failure")
         return [
             Column("median RMSE", of("error"), "error", place=1),
             Column("worst RMSE", of("worst_error"), "error", place=1),

@@ -101,7 +101,8 @@ def exact_log_determinant(
     return np.pad(np.cumsum(changes, axis=1), ((0, 0), (1, 0)))
 
 
-_DIMS, _TITLE = ("{key}_trajectory", "{key}_time"), "log|det| of the derivative of the map: {name}"
+_DIMS = ("{key}_trajectory", "{key}_time")
+_TITLE = "log|det| of the derivative of the map: {name}"
 _STORED = (
     Variable("times", "time of the state or window", _DIMS[1:], "{key}_time"),
     Variable("log_determinant", _TITLE, _DIMS, "{key}_log_determinant", required=True),
@@ -128,9 +129,12 @@ class VolumeChange(Diagnostic):
 
     def result(self) -> dict[str, Any]:
         volume: dict[str, Volume] = {}
-        map, system, step = self.map, self.plan.system, self.plan.step
+        map = self.map
+        system = self.plan.system
+        step = self.plan.step
         if map.differentiable:
-            windows, times = self.ensemble.windows, self.ensemble.sample_times
+            windows = self.ensemble.windows
+            times = self.ensemble.sample_times
             samples, trajectories, window, dim = windows.shape
             count = affordable(samples * trajectories, window * dim)
             windows = fewer(windows[:, : max(1, count // max(1, samples))], count)
@@ -182,7 +186,8 @@ class VolumeChange(Diagnostic):
         columns: list[Column] = []
         known = {name for run in report.runs.values() for name in run.volume} | {*_ALWAYS}
         for name, words in VOLUMES.items():
-            what, value = words.rpartition(" ")[0], ("volume", name)
+            what = words.rpartition(" ")[0]
+            value = ("volume", name)
             preserved = f"{words} preserved"
             header = (what, "volume kept") if name == "phase-space" else (words, "kept")
             if name in known and report.system.contracts and name != "measure":
