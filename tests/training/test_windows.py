@@ -15,7 +15,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.training import PolynomialRegression
 from vpintegrator.training.regression import fit_polynomial, solve
 from vpintegrator.training.training_data import TrainingData
-from vpintegrator.training.windows import WindowSearch
+from vpintegrator.training.windows import WindowSearch, shared_error
 
 
 @pytest.fixture(autouse=True)
@@ -174,6 +174,34 @@ def test_claims_and_equations_are_not_doubted():
     assert not TrainingData(claimed).may_be_incomplete
     result = vp.fit(vp.open_dataset("body.h5"), seconds=60, epochs=1, progress=False)
     assert not result.windows and result.model.window == 1
+
+
+@pytest.mark.parametrize(
+    ("system", "components", "is_complete"),
+    [
+        ("kepler", ["q1", "q2", "p1", "p2"], True),
+        ("double-pendulum", ["q1", "q2", "p1", "p2"], True),
+        ("double-pendulum", ["q1", "q2"], False),
+        ("rigid-body", ["z1"], False),
+    ],
+)
+def test_an_error_that_close_states_share_is_that_of_a_map_too_simple(
+    system, components, is_complete
+):
+    """Two complete states follow a smooth flow better than one, and are not taken."""
+    dataset = observed(system, components, count=200, steps=8)
+    data = TrainingData(dataset)
+    model, _ = solved_by(dataset, 1, 3)
+    search = WindowSearch({1: data.held_out_error(model)[0]}, shared=shared_error(model, data))
+    assert search.errors[1] > 1e-3
+    assert search.goes_on == (not is_complete)
+
+
+def test_noise_is_not_shared():
+    states = np.random.default_rng(0).normal(size=(200, 8, 2))
+    dataset = vp.import_dataset(states, "noise.h5", step=1.0)
+    model, _ = solved_by(dataset, 1, 1)
+    assert abs(shared_error(model, TrainingData(dataset))) < 0.2
 
 
 def test_few_windows_are_judged_by_trajectories_that_are_left_out():

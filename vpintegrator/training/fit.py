@@ -34,7 +34,7 @@ from vpintegrator.training.results import Fit, best, training_bar
 from vpintegrator.training.train import judge
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
-from vpintegrator.training.windows import WindowSearch
+from vpintegrator.training.windows import WindowSearch, shared_error
 
 NOTHING_LEARNED = (
     "no model has learned anything: no validation error was finite; try another model, dataset or "
@@ -276,6 +276,10 @@ class _Trials:
         solved = [kind for kind in kinds if not kind.iterative]
         goes_on = self._try(solved)
         finds.note(self.fits)
+        single = [fit for fit in self.fits if fit.model.window == 1 and not fit.segment]
+        if goes_on and single and finds.goes_on:
+            least = min(single, key=lambda fit: fit.error)
+            finds.shared = shared_error(least.model, self.data)
         window = 2
         while goes_on and finds.goes_on and self.data.has_windows(window):
             others = [each for each in kinds_of_windows(window) if not each.iterative]

@@ -6,8 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vpintegrator.training.results import Fit
+import numpy as np
+from scipy.spatial import cKDTree
 
+from vpintegrator.maps import Map
+from vpintegrator.training.results import Fit
+from vpintegrator.training.training_data import TrainingData
+
+_FEWEST = 200  # pairs of neighbours by which a correlation is known
 _NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -32,6 +38,11 @@ class WindowSearch:
     first_fall
         The same from single states to windows. Polynomials of two complete states follow a smooth
         flow somewhat better than those of one.
+    shared
+        Part of the error of single states that close states share, see :func:`shared_error`.
+    complete
+        Part from which on states count as complete: their map is a function of one state that
+        polynomials of the sizes that were tried do not reach.
     undetermined
         Least error from which on a warning says that no window determines the next observation.
 
@@ -50,7 +61,14 @@ class WindowSearch:
     good: float = 1e-9
     fall: float = 2.0
     first_fall: float = 10.0
+    shared: float = 0.0
+    complete: float = 0.25
     undetermined: float = 1e-2
+
+    @property
+    def is_function(self) -> bool:
+        """Whether the error of single states is a function of these, so that they are complete."""
+        return self.shared > self.complete
 
     def note(self, fits: Sequence[Fit]) -> None:
         """Take the errors of all fits so far."""
@@ -62,7 +80,7 @@ class WindowSearch:
     @property
     def goes_on(self) -> bool:
         """Whether a window that is longer by one may be better than those so far."""
-        if not self.errors:
+        if not self.errors or self.is_function:
             return False
         last = max(self.errors)
         if self.errors.get(1, math.inf) <= self.determined or self.errors[last] <= self.good:
@@ -72,6 +90,8 @@ class WindowSearch:
     @property
     def window(self) -> int:
         """The shortest window after which the error no longer falls."""
+        if self.is_function:
+            return 1
         taken = min(self.errors, default=1)
         for window in sorted(self.errors):
             if window > taken and self.errors[window] <= self.errors[taken] / self.fall:
@@ -84,7 +104,7 @@ class WindowSearch:
     @property
     def words(self) -> str:
         """A line on the windows that were tried; empty for single states alone."""
-        if len(self.errors) < 2:
+        if len(self.errors) < 2 or self.is_function:
             return ""
         each = ", ".join(
             f"{self.errors[window]:.1e} with {number(window)}" for window in sorted(self.errors)
@@ -100,7 +120,8 @@ class WindowSearch:
     @property
     def is_undetermined(self) -> bool:
         """Whether several windows were tried, and all of them err much."""
-        return len(self.errors) > 1 and min(self.errors.values()) > self.undetermined
+        several = len(self.errors) > 1 and not self.is_function
+        return several and min(self.errors.values()) > self.undetermined
 
     def _falls(self, window: int) -> bool:
         before = [error for other, error in self.errors.items() if other < window]
@@ -110,3 +131,70 @@ class WindowSearch:
 def number(count: int) -> str:
     """Return a number in words up to ten."""
     return _NUMBERS[count] if 0 < count < len(_NUMBERS) else f"{count:,}"
+
+
+def shared_error(map: Map, data: TrainingData, most: int = 10_000, apart: int = 20) -> float:
+    """Return the part of the error of a map of single states that close states share, at most 1.
+
+    It is the correlation of the errors at training states with those at their nearest neighbours of
+    other trajectories, or of times that are more than ``apart`` steps away; the quarter of the
+    pairs that are closest counts. An error that is a function of the state is shared by neighbours:
+    the map is too simple. Noise, and what no one observed, are not.
+
+    Parameters
+    ----------
+    map
+        A map of single states.
+    data
+        Training data.
+    most
+        Largest number of states, evenly chosen.
+    apart
+        Steps from which on states of a trajectory count as neighbours.
+
+    Returns
+    -------
+    float
+        Zero for fewer than 200 pairs of neighbours.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.training_data import TrainingData
+    >>> from vpintegrator.training.windows import shared_error
+    >>> states = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
+    >>> dataset = vp.import_dataset((states, states**2), "square.h5", pairs=True)
+    >>> shared_error(vp.models.LinearMap(dim=1), TrainingData(dataset)) > 0.99
+    True
+    """
+    states = data.held("train")
+    _, times, dim = states.shape
+    before = states[:, :-1].reshape(-1, dim)
+    after = states[:, 1:].reshape(-1, dim)
+    place = np.arange(len(before))
+    place = place[:: -(-len(place) // most) or 1]
+    place = place[np.isfinite(before[place]).all(1) & np.isfinite(after[place]).all(1)]
+    z = before[place]
+    with np.errstate(all="ignore"):
+        error = after[place] - map.map(z[:, None])[:, 0]
+    known = np.isfinite(error).all(1)
+    place = place[known]
+    z = z[known]
+    error = error[known]
+    if len(place) < _FEWEST:
+        return 0.0
+    spread = z.std(0)
+    error = error / np.where(spread > 0, spread, 1.0)
+    scaled = z / np.where(spread > 0, spread, 1.0)
+    count = min(2 * apart + 2, len(place))
+    distance, other = cKDTree(scaled).query(scaled, k=count)  # (state, neighbour) each
+    run = place // (times - 1)
+    is_far = (run[other] != run[:, None]) | (abs(place[other] - place[:, None]) > apart)
+    first = is_far.argmax(1)
+    row = np.flatnonzero(is_far.any(1))
+    neighbour = other[row, first[row]]
+    if len(row) < _FEWEST:
+        return 0.0
+    closest = np.argsort(distance[row, first[row]], kind="stable")[: len(row) // 4]
+    own, theirs = error[row[closest]], error[neighbour[closest]]
+    size = (own**2 + theirs**2).mean()
+    return float(1 - ((own - theirs) ** 2).mean() / size) if size > 0 else 0.0
