@@ -51,6 +51,8 @@ def run(source, names):
 def test_it_runs(path, tmp_path, site, monkeypatch):
     """With trainings of a second."""
     monkeypatch.chdir(tmp_path)
+    if "from sklearn" in path.read_text(encoding="utf-8"):
+        pytest.importorskip("sklearn")
     text = site("notebooks").shortened(path.read_text(encoding="utf-8"), "1")
     assert not re.search(r"seconds(=|\s+)(?!1\b)\d", text)
     names = {"shell": shell, "__name__": "__main__"}
