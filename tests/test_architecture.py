@@ -1,6 +1,7 @@
 """The house keeps its shape: who imports whom, and what is listed elsewhere."""
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
@@ -37,8 +38,34 @@ def test_every_folder_is_in_the_wheel():
     assert listed == folders | {"vpintegrator.systems", "vpintegrator.datasets"}
 
 
+def cells(picture):
+    """The names at the beginning of each cell of the picture."""
+    names = set()
+    for line in picture.splitlines():
+        for cell in line.split("│"):
+            if match := re.match(r" ([a-z_]+(?:, [a-z_]+)*)(?:\s{2,}|$)", cell):
+                names |= {*match[1].split(", ")}
+    return names
+
+
 def test_the_picture_shows_every_folder_and_every_module_of_the_ground_floor():
     page = (ROOT / "docs/reference/architecture.md").read_text(encoding="utf-8")
     names = {path.stem for path in (ROOT / "vpintegrator").iterdir() if "_" not in path.stem[:2]}
-    missing = [name for name in sorted(names - {"py"}) if f"{name}" not in page]
-    assert not missing
+    assert cells(page.split("```")[1]) == names - {"py"}
+
+
+def is_swap(targets, values):
+    return sorted(map(ast.unparse, targets)) == sorted(map(ast.unparse, values))
+
+
+def test_a_statement_binds_one_thing():
+    """No tuple is assigned from a tuple display, swaps excepted."""
+    places = []
+    for path in sorted((ROOT / "vpintegrator").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
+                continue
+            tuples = [target for target in node.targets if isinstance(target, ast.Tuple)]
+            if any(not is_swap(target.elts, node.value.elts) for target in tuples):
+                places.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert places == []

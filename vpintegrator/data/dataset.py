@@ -248,7 +248,8 @@ class Dataset:
                 f"states {', '.join(self.system.components[:8])}"
             )
         group = next(name for name, shape in self.shapes.items() if shape[0] and shape[1])
-        states, times = self.states(group, *map(slice, _CHECKED)), self.times(group)[: _CHECKED[1]]
+        states = self.states(group, *map(slice, _CHECKED))
+        times = self.times(group)[: _CHECKED[1]]
         known = states[np.isfinite(states).all(axis=(1, 2))]
         times = np.rint(times - times[0]) if system.is_discrete else times - times[0]
         try:

@@ -63,8 +63,12 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         size: int,
         parameters: torch.Tensor | None = None,
     ) -> None:
-        self.states, self.first, self.parameters = states, first, parameters
-        self.window, self.shift, self.size = window, shift, size
+        self.states = states
+        self.first = first
+        self.parameters = parameters
+        self.window = window
+        self.shift = shift
+        self.size = size
         self._steps = torch.arange(size, device=first.device)
 
     @classmethod
@@ -122,7 +126,8 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         first = self.first[index]
         places = (first[..., None] + self._steps).reshape(-1)
         chosen = self.states.index_select(0, places).reshape(*first.shape, self.size, -1)
-        inputs, targets = chosen[..., : self.window, :], chosen[..., self.shift :, :]
+        inputs = chosen[..., : self.window, :]
+        targets = chosen[..., self.shift :, :]
         own = None if self.parameters is None else self.parameters[first]
         return Pair(inputs.contiguous(), targets.contiguous(), own)
 
@@ -142,6 +147,7 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
 
     def to(self, like: torch.Tensor) -> Self:
         """Return the pairs with the type and device of ``like``."""
-        states, first = self.states.to(like), self.first.to(like.device)
+        states = self.states.to(like)
+        first = self.first.to(like.device)
         own = None if self.parameters is None else self.parameters.to(like)
         return type(self)(states, first, self.window, self.shift, self.size, own)

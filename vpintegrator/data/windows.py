@@ -72,10 +72,12 @@ def pair_starts(
         If there is no pair.
     """
     shift = window if prediction_window is None else prediction_window
-    window, horizon = whole_number("window", window, 1), whole_number("horizon", horizon, 1)
+    window = whole_number("window", window, 1)
+    horizon = whole_number("horizon", horizon, 1)
     if not 1 <= shift <= window:
         raise InputError(f"prediction_window = {shift} must lie between 1 and window = {window}")
-    length, size = states.shape[1], window + horizon * shift
+    length = states.shape[1]
+    size = window + horizon * shift
     if length < size:
         ahead = "its prediction" if horizon == 1 else f"{horizon} predictions"
         raise InputError(
@@ -119,7 +121,8 @@ def chains(before: np.ndarray, after: np.ndarray) -> list[np.ndarray]:
     often = {key for keys in (first, last) for key, count in Counter(keys).items() if count > 1}
     following = [-1 if key in often else places.get(key, -1) for key in last]
     begins = sorted({*range(len(first))} - {*following})
-    result, left = [], {*range(len(first))}
+    result = []
+    left = {*range(len(first))}
     while left:
         n = begins.pop(0) if begins else min(left)
         chain = []

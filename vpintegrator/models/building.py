@@ -159,7 +159,8 @@ def build(
     >>> model.name, model.structure.is_symplectic, model.arguments["periodic"]
     ('spff', True, [[0, 6.283185307179586]])
     """
-    arguments, choices = dict(arguments or {}), []
+    arguments = dict(arguments or {})
+    choices = []
     coordinates: dict[str, Any] = {}
     if isinstance(model, str):
         architecture = None if model == "auto" else ARCHITECTURES.find(model)
@@ -175,7 +176,8 @@ def build(
         system = system.canonical
     if architecture is None:
         name, why = _suited(system, arguments)
-        architecture, choices = ARCHITECTURES[name], [f"{name} was chosen: {why}"]
+        architecture = ARCHITECTURES[name]
+        choices = [f"{name} was chosen: {why}"]
     known = arguments_of(architecture)
     if "window" not in known:
         steps = architecture.fixed_window
@@ -256,7 +258,8 @@ def _chart(
     of_kind("system", system, System, "a system, as vp.load_system gives it")
     if wanted is False:
         return None
-    chart, reason = system.chart, ""
+    chart = system.chart
+    reason = ""
     known = {} if architecture is None else arguments_of(architecture)
     neurons = _functions(known, arguments) == "neurons"
     if chart is None:
@@ -344,7 +347,8 @@ def _family_arguments(
     result = {"dim": family.system.dim, "parameters": len(family.coefficients)}
     if "vanishing" not in known:
         return result
-    driven, half = system.equations.jacobian, family.system.dim // 2
+    driven = system.equations.jacobian
+    half = family.system.dim // 2
     if architecture.canonical:
         shears = all(i // half != j // half for i, j in driven if max(i, j) < 2 * half)
     else:
@@ -363,7 +367,8 @@ def _reversible(
     all_of_them: bool,
 ) -> tuple[Model, int, str]:
     """Return a model with as many of the symmetries as it takes, their number, and why not more."""
-    refusal, state = "", torch.get_rng_state()
+    refusal = ""
+    state = torch.get_rng_state()
     for count in range(len(rhos), -1, -1):
         if rhos:
             arguments["reversing_symmetries"] = rhos[:count]

@@ -144,12 +144,15 @@ class Model(Stored, Map):
     ) -> None:
         super().__init__()
         known = components if isinstance(components, Components) else Components(components)
-        self.dim, self.window = known.dim, whole("window", window, 1, LARGEST_WINDOW)
+        self.dim = known.dim
+        self.window = whole("window", window, 1, LARGEST_WINDOW)
         new = window if prediction_window is None else prediction_window
         self.prediction_window = whole("prediction_window", new, 1, window)
         self.reversing_symmetries = known.reversing_symmetries
-        self.moving, self.explicit_time = known.moving, known.explicit_time
-        self.parameter_count, self.vanishing = known.parameters, known.vanishing
+        self.moving = known.moving
+        self.explicit_time = known.explicit_time
+        self.parameter_count = known.parameters
+        self.vanishing = known.vanishing
         self.description = description or self.description or DESCRIPTIONS.get(self.name, "")
         if self.explicit_time:
             self.register_buffer("time_step", torch.zeros(1, dtype=torch.float64))
@@ -231,14 +234,16 @@ class Model(Stored, Map):
         A map that shifts windows keeps none. The form of a symplectic map is kept up to a factor
         common to all of it: it is the form of normalised states.
         """
-        form, rhos = "none", list[Any]()
+        form = "none"
+        rhos = list[Any]()
         if self.measure_preserving and (self.chart is None or self.chart.keeps_volume):
             form = "volume"
         is_canonical = self.chart is None or self.chart.is_canonical
         if self._canonical and is_canonical and not self.shifts:
             form = "symplectic"
         order = self.coordinates.order or list(range(self.dim))
-        half, dim = self.moving // 2, self.dim
+        half = self.moving // 2
+        dim = self.dim
         for rho in () if self.shifts else self.reversing_symmetries:
             if torch.equal(rho[dim:, dim:], torch.eye(self.parameter_count).to(rho)):
                 rhos.append(rho[:dim, :dim].tolist())
@@ -409,7 +414,8 @@ class Model(Stored, Map):
     ) -> torch.Tensor:
         """Return images of windows by the core, or by its inverse for -1 steps."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        middle, n = self.at_time(window, window, 0.5 * steps), self.moving
+        middle = self.at_time(window, window, 0.5 * steps)
+        n = self.moving
         x = self.coordinates(middle)
         k = self.coefficients(parameters)
         if n == self.dim:
@@ -434,7 +440,8 @@ class Model(Stored, Map):
             raise InputError(
                 f"the model {self.name} {told if self.parameter_count else 'takes no parameters'}"
             )
-        k, family = parameters, self.family
+        k = parameters
+        family = self.family
         count = self.parameter_count if family is None else len(family.ranges)
         last_size("parameters", parameters, {"parameter": count})
         if family is not None:
@@ -452,7 +459,8 @@ class Model(Stored, Map):
 
         ``near`` is that of :meth:`Coordinates.forward`.
         """
-        k, x = self.coefficients(parameters), self.coordinates(states, near)
+        k = self.coefficients(parameters)
+        x = self.coordinates(states, near)
         return x if k is None else beside([x, k])
 
     @property
@@ -547,7 +555,8 @@ class Model(Stored, Map):
         InputError
             If the model is no family, or a parameter is unknown, missing or no number.
         """
-        family, n = self.family, self.dim
+        family = self.family
+        n = self.dim
         if family is None:
             raise InputError(
                 f"the model {self.name} is no family: it has one step and one set of parameters"
@@ -563,11 +572,13 @@ class Model(Stored, Map):
             result = copy.deepcopy(self)
             result.core = self.core.at(k)
             shift, scale = map(self.get_buffer, UNITS)
-            turned, physical = self.reversing_symmetries[:, n:, n:].to(k), k * scale + shift
+            turned = self.reversing_symmetries[:, n:, n:].to(k)
+            physical = k * scale + shift
             moved = (turned @ physical - physical).abs().amax(-1)
         stays = moved <= ROUNDING * physical.abs().max()
         result.reversing_symmetries = self.reversing_symmetries[stays.cpu(), :n, :n]
-        result.parameter_count, result.family = 0, None
+        result.parameter_count = 0
+        result.family = None
         known = json.loads(self.metadata.get("parameters", "{}"))
         known |= {name: value for name, value in values.items() if name != STEP}
         member = {"family": asdict(family), "values": values}
@@ -610,7 +621,8 @@ class Model(Stored, Map):
         )
         if self.parameter_count:
             own = [self.get_buffer(name).double().cpu() for name in UNITS]
-            shift, scale = torch.cat([shift, own[0]]), torch.cat([scale, own[1]])
+            shift = torch.cat([shift, own[0]])
+            scale = torch.cat([scale, own[1]])
         for layer in self.core.modules():
             if hasattr(layer, "set_units"):
                 layer.set_units(shift, scale)
@@ -624,7 +636,8 @@ class Model(Stored, Map):
         k = parameters.double().cpu()
         if self.family is not None:
             k = torch.stack(self.family.formulas(k), -1)  # (trajectory, m)
-        n, m = self.dim, self.parameter_count
+        n = self.dim
+        m = self.parameter_count
         own = self.reversing_symmetries[:, n:, n:].double().cpu()
         shift = fixed_point_projection(own, m) @ k.mean(0) if len(own) else k.mean(0)
         shift[self.vanishing] = 0

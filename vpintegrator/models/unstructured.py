@@ -156,7 +156,8 @@ class ResidualNetwork(Model):
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(dim, conserved=conserved, parameters=parameters)
-        moving, read = components.moving, components.read
+        moving = components.moving
+        read = components.read
         size = moving * whole("window", window)
         layers = [
             ResidualLayer(size, width, activation=activation, parameters=read)

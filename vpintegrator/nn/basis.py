@@ -120,12 +120,17 @@ class _Harmonics(Univariate):
     has_origin = True
 
     def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
-        cosine, sine = torch.cos(x), torch.sin(x)  # (...) each
+        # (...) each
+        cosine = torch.cos(x)
+        sine = torch.sin(x)
         values = [torch.ones_like(x)]
-        c, s = cosine, sine
+        c = cosine
+        s = sine
         for n in range(degree):
             if n:
-                c, s = c * cosine - s * sine, s * cosine + c * sine
+                rotated = c * cosine - s * sine
+                s = s * cosine + c * sine
+                c = rotated
             values += [c, s]
         result = [values]
         for _ in range(highest):
@@ -138,7 +143,8 @@ class _Harmonics(Univariate):
     def derivative(self, degree: int) -> torch.Tensor:
         result = torch.zeros(2 * degree + 1, 2 * degree + 1, dtype=torch.float64)
         for n in range(1, degree + 1):
-            result[2 * n - 1, 2 * n], result[2 * n, 2 * n - 1] = -n, n
+            result[2 * n - 1, 2 * n] = -n
+            result[2 * n, 2 * n - 1] = n
         return result
 
     def orders(self, degree: int) -> list[int]:
@@ -378,7 +384,9 @@ class Terms(Layer):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.degree, self.kinds, self.count = degree, [*kinds], count
+        self.degree = degree
+        self.kinds = [*kinds]
+        self.count = count
         self.constant("chosen", chosen)
         self.constant("sources", sources)
         self.constant("factors", factors.to(torch.float64))
@@ -484,7 +492,8 @@ class Terms(Layer):
             functions = torch.stack(self.kinds[j].jet(at_value, self.degree)[0])
             weights = weights * functions[chosen[:, j]].unsqueeze(1)  # (term, 1)
         left = [j for j in range(len(self.kinds)) if j not in known]
-        rows, place = chosen.new_zeros(1, 0), chosen.new_zeros(len(chosen))
+        rows = chosen.new_zeros(1, 0)
+        place = chosen.new_zeros(len(chosen))
         if left:
             rows, place = chosen[:, left].unique(dim=0, return_inverse=True)
 

@@ -133,9 +133,11 @@ class BasisPotential(Layer):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.size, self.degree = whole("size", size), checked_degree(degree)
+        self.size = whole("size", size)
+        self.degree = checked_degree(degree)
         self.parameter_count = whole("parameters", parameters, 0)
-        read, self.differentiated = size + parameters, tuple(differentiated)
+        read = size + parameters
+        self.differentiated = tuple(differentiated)
         check_vanishing(vanishing, parameters)
         self.components = list(range(read) if components is None else components)
         if group is None:
@@ -218,7 +220,8 @@ class BasisPotential(Layer):
         r"""Return :math:`\nabla V` (..., size) by x at variables (..., size + m)."""
         variables, inner = self._variables(x)
         moving = self._moving()
-        values, slopes = [], {}
+        values = []
+        slopes = {}
         for j, x_j in enumerate(variables):
             jet = self.terms.jet(j, x_j, int(j in moving))
             values.append(jet[0])
@@ -264,7 +267,8 @@ class BasisPotential(Layer):
         ]
         c = self.terms.coefficients(self.coefficients)[:, 0]  # (term,)
         weights = self.terms.parameter_weights()[0]  # (term, parameter)
-        own, product = range(self.size), self.terms.product
+        own = range(self.size)
+        product = self.terms.product
         # (state, size, parameter)
         slopes = torch.stack([product(jets, {i: 1}) for i in own], 1) @ weights
         curvature = x.new_zeros(len(x), self.size, self.size)  # (state, size, size)
@@ -278,7 +282,8 @@ class BasisPotential(Layer):
     def at(self, parameters: torch.Tensor) -> Self:
         """Return the potential of x at parameters (m,), which are multiplied out."""
         result = copy.deepcopy(self)
-        result.parameter_count, result.components = 0, self.components[: self.size]
+        result.parameter_count = 0
+        result.components = self.components[: self.size]
         known = dict(enumerate(self._functions_of(parameters), self.size))
         if self.formulas is not None:
             result.formulas, values = self.formulas.at(parameters)
@@ -431,7 +436,8 @@ class BasisCoupling(InvertibleLayer):
         return numbers
 
     def _terms_of(self, a: int, moves: SignedPermutations) -> Terms:
-        rest, formulas = others(self.blocks[a], len(self.kinds)), self._formulas(a)
+        rest = others(self.blocks[a], len(self.kinds))
+        formulas = self._formulas(a)
         own = restricted(moves, rest)
         count = 0 if formulas is None else len(formulas.shift)
         return Terms.equivariant(
@@ -493,7 +499,8 @@ class BasisCoupling(InvertibleLayer):
 
         ``x`` are the variables (..., dim + m): states and parameters. It is zero outside the block.
         """
-        a, terms = self.sweep[i], self.terms[i]
+        a = self.sweep[i]
+        terms = self.terms[i]
         if not len(terms.chosen):  # the symmetries leave no term of this degree
             return torch.zeros_like(x[..., : self.dim])
         variables = [x[..., index] for index in others(self.blocks[a], len(self.kinds))]
@@ -517,7 +524,8 @@ class BasisCoupling(InvertibleLayer):
         into it, as values break them.
         """
         result = copy.deepcopy(self)
-        result.parameter_count, result.kinds = 0, self.kinds[: self.dim]
+        result.parameter_count = 0
+        result.kinds = self.kinds[: self.dim]
         result.formulas = nn.ModuleDict()
         parts = []
         for i, a in enumerate(self.sweep):
@@ -555,8 +563,11 @@ class BasisCoupling(InvertibleLayer):
     @torch.no_grad()
     def _jet(self, z: torch.Tensor, i: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return derivatives of the increments of a block, see ``LinearShear``."""
-        a, terms, read = self.sweep[i], self.terms[i], len(self.kinds)
-        block, seen = self.blocks[a], others(self.blocks[a], read)
+        a = self.sweep[i]
+        terms = self.terms[i]
+        read = len(self.kinds)
+        block = self.blocks[a]
+        seen = others(self.blocks[a], read)
         moving = [terms.occurs[j] and not terms.kinds[j].required for j in range(len(seen))]
         jets = [terms.derivatives(j, z[:, n], int(moving[j])) for j, n in enumerate(seen)]
         values = terms.product(jets, {})  # (state, term)

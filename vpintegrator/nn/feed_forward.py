@@ -126,7 +126,8 @@ class ResidualLayer(Layer):
     def at(self, parameters: torch.Tensor) -> ResidualLayer:
         """Return the layer at parameters (m,), which join the biases."""
         result = copy.deepcopy(self)
-        result.parameter_count, linear = 0, self.linear
+        result.parameter_count = 0
+        linear = self.linear
         b = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
         W, b, _ = neurons_at(parameters, linear.weight.mT, b, linear.weight, None)  # type: ignore[assignment]
         result.linear = nn.utils.skip_init(nn.Linear, *W.shape, **self.factory_kwargs)
@@ -363,7 +364,9 @@ class PolynomialLayer(Layer):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.dim, self.degree, self.margin = whole("dim", dim), checked_degree(degree), margin
+        self.dim = whole("dim", dim)
+        self.degree = checked_degree(degree)
+        self.margin = margin
         self.window = whole("window", window)
         self.size = self.dim * self.window  # number of variables
         self.kinds = families(self.size, periodic)
@@ -386,7 +389,9 @@ class PolynomialLayer(Layer):
         if self.window == 1:
             self.adapt_to(z)
             return
-        low, high = z.amin(0, keepdim=True), z.amax(0, keepdim=True)  # (1, dim) each
+        # (1, dim) each
+        low = z.amin(0, keepdim=True)
+        high = z.amax(0, keepdim=True)
         rows = [low, high] * self.window
         ends = (rows[: self.window], rows[1 : self.window + 1])
         self.adapt_to(torch.stack([torch.cat(each) for each in ends]))
@@ -395,7 +400,9 @@ class PolynomialLayer(Layer):
     def adapt_to(self, z: torch.Tensor) -> None:
         """Take the box of states (state, dim), or of windows (pair, window, dim)."""
         x = self.variables(z.double())
-        low, high = x.amin(0), x.amax(0)  # (size,) each
+        # (size,) each
+        low = x.amin(0)
+        high = x.amax(0)
         fixed = (high == low) | torch.tensor([kind.is_angle for kind in self.kinds])
         self.box_shift.copy_(torch.where(fixed, 0.0, (low + high) / 2))
         self.box_scale.copy_(torch.where(fixed, 1.0, self.margin * (high - low) / 2 / RADIUS))

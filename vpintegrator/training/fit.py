@@ -297,7 +297,9 @@ class _Trials:
 
     def _try(self, kinds: Sequence[Kind]) -> bool:
         """Train maps of each kind; return whether the work goes on."""
-        data, budget, fits = self.data, self.budget, self.fits
+        data = self.data
+        budget = self.budget
+        fits = self.fits
         reasons = [(kind, kind.admits(data)) for kind in kinds]
         admitted = [kind for kind, reason in reasons if reason is None]
         prefix = "{}: {}" if len(reasons) > 1 else "{1}"

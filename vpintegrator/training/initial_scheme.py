@@ -32,7 +32,9 @@ from vpintegrator.runtime.deadline import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.training_data import TrainingData
 
-_NUMBERS, _STATES = 16_000, 200  # numbers of all components together, and states at least
+# numbers of all components together, and states at least
+_NUMBERS = 16_000
+_STATES = 200
 _LEAST_SINGULAR_VALUE = 1e-11  # relative to the largest: smaller ones only carry rounding
 _LEAST_SIZE = 1e-9  # velocity of a component, relative to the fastest
 _NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but rounding of
@@ -91,19 +93,23 @@ def start_as_splitting(model: Model, data: TrainingData) -> InitialState:
     differences = data.system.is_measured or data.system.is_discrete
     z, velocity = _velocities(model, data, pair, differences)
     fields, residual = fit(dict(zip(parts, shears, strict=True)), z, velocity, reflection)
-    weights, chosen = copy.deepcopy(model.state_dict()), ""
+    weights = copy.deepcopy(model.state_dict())
+    chosen = ""
     with suppress(TimeIsUp):
         for name, shares in methods:
             for shear, part, share in zip(shears, parts, shares, strict=True):
                 shear.set(share * fields[part])
             own = relative_error_of(model, [pair], scale)
             if own < error:
-                error, chosen, weights = own, name, copy.deepcopy(model.state_dict())
+                error = own
+                chosen = name
+                weights = copy.deepcopy(model.state_dict())
     model.load_state_dict(weights)
     if not chosen:
         return InitialState()
     model.metadata["initial_scheme"] = chosen
-    begins, words = "training begins as", f"its shears are fitted to {residual:.0e} of"
+    begins = "training begins as"
+    words = f"its shears are fitted to {residual:.0e} of"
     what = "differences of the states" if differences else "the system's vector field"
     model.choices[:] = [line for line in model.choices if not line.startswith(begins)]
     model.choices.append(f"{begins} {chosen}, an error of {error:.0e}; {words} {what}")
@@ -150,7 +156,8 @@ def compositions(parts: list[int], reversible: bool) -> Iterator[tuple[str, list
         yield f"{whole} sweeps of the splitting", [1 / whole] * len(parts)
         return
     # shears of the first and last part belong to two sweeps each, but for the very first
-    sweep, sweeps = 0, [range(1)]
+    sweep = 0
+    sweeps = [range(1)]
     for turns in (part in (0, last) for part in parts[1:]):
         sweeps.append(range(sweep, sweep + 1 + turns))
         sweep += turns
@@ -171,10 +178,13 @@ def _velocities(
     Without a vector field the differences of states take its place. Parameters do not change.
     """
     inputs, targets, k = pair.to(torch.empty(0, dtype=torch.float64))
-    before, after = inputs[:, -1], targets[:, -1]
-    states, moved = (before + after) / 2, after - before
+    before = inputs[:, -1]
+    after = targets[:, -1]
+    states = (before + after) / 2
+    moved = after - before
     if not differences:
-        states, time = before, model.prediction_window * data.step
+        states = before
+        time = model.prediction_window * data.step
         field = data.system.vector_field(data.extended(states.numpy(), k))
         moved = time * torch.from_numpy(field[:, : model.dim])
     if model.explicit_time:  # no shear moves it

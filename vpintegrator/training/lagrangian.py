@@ -223,7 +223,8 @@ def refine_lagrangian(
 
         parts = layer.coefficients()
         start = [each.clone() for each in parts]
-        most, distance = loss * missed(), math.nan
+        most = loss * missed()
+        distance = math.nan
         for ridge in ridges:
             distance = _refine(layer, target, weight, iterations, ridge, accuracy)
             if missed() <= most:
@@ -244,7 +245,9 @@ def _refine(
     accuracy: float,
 ) -> float:
     """Iterate from the layer as it is, and return the distance of the orbits from ``target``."""
-    orbit, distance, parts = target.clone(), math.inf, layer.coefficients()
+    orbit = target.clone()
+    distance = math.inf
+    parts = layer.coefficients()
     for _ in range(iterations):
         check_time()
         problem = _OrbitEquations(layer, orbit, target, weight)
@@ -280,8 +283,10 @@ class _OrbitEquations:
         weight: torch.Tensor,
     ) -> None:
         count, times, n = orbit.shape
-        self.position, self.weight = orbit, weight
-        z, image = orbit[:, :-2], orbit[:, 1:-1]
+        self.position = orbit
+        self.weight = weight
+        z = orbit[:, :-2]
+        image = orbit[:, 1:-1]
         before = torch.cat([z, image], -1).flatten(0, 1)  # (orbit * step, 2 n)
         after = torch.cat([image, orbit[:, 2:]], -1).flatten(0, 1)
         matrix, right = layer.equations(before, after)
@@ -313,7 +318,8 @@ class _OrbitEquations:
         """Return the change (coefficient,), weighted by the covariance of the equations."""
         A = torch.linalg.solve_triangular(self.factor, self.matrix.flatten(1, 2), upper=False)
         b = torch.linalg.solve_triangular(self.factor, self.defect.unsqueeze(-1), upper=False)
-        rows, right = A.flatten(0, 1), -b.flatten()
+        rows = A.flatten(0, 1)
+        right = -b.flatten()
         size = rows.norm(dim=0).clamp(min=1e-300)
         held = self.held / size
         held = held / held.norm(dim=1, keepdim=True).clamp(min=1e-300)

@@ -54,7 +54,8 @@ class SequentialQR:
     """
 
     def __init__(self, columns: int) -> None:
-        self.columns, self.rows = columns, 0
+        self.columns = columns
+        self.rows = 0
         self._triangle = np.zeros((0, columns))  # (row, column and right side)
         self._right_sides: tuple[int, ...] = ()
 
@@ -70,7 +71,8 @@ class SequentialQR:
 
     def _system(self) -> tuple[np.ndarray, np.ndarray]:
         # (row, column), (row, right side)
-        R, right = self._triangle[:, : self.columns], self._triangle[:, self.columns :]
+        R = self._triangle[:, : self.columns]
+        right = self._triangle[:, self.columns :]
         return R, right.reshape(len(R), *self._right_sides)
 
     def solutions(
@@ -100,11 +102,14 @@ class SequentialQR:
         norms = np.linalg.norm(R, axis=0)  # (column,)
         norms = np.where(norms > 0, norms, 1.0)
         Q, upper, order = linalg.qr(R / norms, mode="economic", pivoting=True)  # R P = Q upper
-        pivots, projected = np.abs(np.diag(upper)), Q.T @ right  # (column,), (column, right side)
+        # (column,), (column, right side)
+        pivots = np.abs(np.diag(upper))
+        projected = Q.T @ right
         for tolerance in tolerances:
             check_time()
             rank = int((pivots > tolerance * pivots[0]).sum()) if pivots.size and pivots[0] else 0
-            kept, inverse = order[:rank], linalg.solve_triangular(upper[:rank, :rank], np.eye(rank))
+            kept = order[:rank]
+            inverse = linalg.solve_triangular(upper[:rank, :rank], np.eye(rank))
             directions = np.zeros((self.columns, rank))  # (column, rank)
             directions[kept] = inverse / norms[kept, None]
             yield Solution(known + directions @ projected[:rank], directions, np.ones(rank))
@@ -215,7 +220,9 @@ class LeftOut:
         right: np.ndarray,
         folds: np.ndarray | None = None,
     ) -> None:
-        self.rows, self.matrix, self.right = rows, matrix, right
+        self.rows = rows
+        self.matrix = matrix
+        self.right = right
         self._directions = self._projected = np.zeros(0)
         # distance of a leverage from one: rounding leaves 1e-12 of what one group determines alone;
         # of folds, penalties determine all coefficients
@@ -223,7 +230,8 @@ class LeftOut:
         numbers = np.arange(len(right)) if folds is None else folds
         kept = np.flatnonzero(numbers >= 0)
         _, members, counts = np.unique(numbers[kept], return_inverse=True, return_counts=True)
-        order, begins = kept[np.argsort(members, kind="stable")], np.cumsum(counts) - counts
+        order = kept[np.argsort(members, kind="stable")]
+        begins = np.cumsum(counts) - counts
         # groups (fold, group) of the folds of equal sizes
         self._places = [order[begins[counts == n, None] + np.arange(n)] for n in np.unique(counts)]
 
@@ -300,7 +308,9 @@ class NormalEquations:
         most: int = 20_000,
         large: int = 1_000,
     ) -> None:
-        self.scaled, self.gradient, count = scaled, torch.zeros_like(like), len(like)
+        self.scaled = scaled
+        self.gradient = torch.zeros_like(like)
+        count = len(like)
         self._machine: SymmetricMatrix | None = None
         if count > most:
             raise InputError(
@@ -309,7 +319,8 @@ class NormalEquations:
             )
         if not scaled and (compiled or (like.device.type == "cpu" and count >= large)):
             with suppress(NotCompilable):
-                dtype, threads = like.numpy().dtype.type, torch.get_num_threads()
+                dtype = like.numpy().dtype.type
+                threads = torch.get_num_threads()
                 self._machine = SymmetricMatrix(count, dtype, threads)
         own = self._machine
         self._matrix = torch.from_numpy(own.array) if own else like.new_zeros(count, count)
@@ -414,14 +425,18 @@ class DampedIteration:
     """
 
     def __init__(self, problem: Residual, parameters: torch.Tensor, damping: float = 1e-3) -> None:
-        self.problem, self.first = problem, damping
-        self.parameters, self.cost, self.damping = parameters, problem.cost(parameters), 0.0
+        self.problem = problem
+        self.first = damping
+        self.parameters = parameters
+        self.cost = problem.cost(parameters)
+        self.damping = 0.0
 
     def step(self) -> bool:
         """Lower the cost; return False where no damping does."""
         equations = self.problem.linearise(self.parameters)
         curvature = equations.largest()
-        damping, growth = self.damping or self.first * curvature, 2.0
+        damping = self.damping or self.first * curvature
+        growth = 2.0
         # rounding of J^T J hides any damping smaller than this
         least = torch.finfo(self.parameters.dtype).eps * curvature
         # beyond this damping steps are too short to change anything; false where it is zero or nan
@@ -446,7 +461,8 @@ class DampedIteration:
         foretold = damping * length - slope
         gain = (self.cost - cost) / foretold if foretold > 0 else 0.0
         self.damping = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3)
-        self.cost, self.parameters = cost, self.parameters + delta
+        self.cost = cost
+        self.parameters = self.parameters + delta
         return True
 
     def run(

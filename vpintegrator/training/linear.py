@@ -63,7 +63,8 @@ class LinearFit:
     def of(cls, choice: Choice, pairs: int) -> LinearFit:
         """Return the result of a solve."""
         solution = choice.solution
-        error, typical = math.sqrt(choice.square), math.sqrt(choice.typical)
+        error = math.sqrt(choice.square)
+        typical = math.sqrt(choice.typical)
         counts = solution.coefficients.size, solution.rank, pairs
         return cls(*counts, error, typical, choice.deviation, solution.penalty)
 
@@ -101,7 +102,9 @@ class LinearEquations:
     def __init__(
         self, layer: Any, before: torch.Tensor, after: torch.Tensor, block: int = 1 << 27
     ) -> None:
-        self.layer, self.before, self.after = layer, before, after
+        self.layer = layer
+        self.before = before
+        self.after = after
         end = after.shape[1] - layer.parameter_count
         self.size = layer.equation_count  # those of the last components
         self.weight = reciprocal_spread(after[:, end - self.size : end])
@@ -221,7 +224,8 @@ def fit_pairs(
             layer.adapt(torch.cat([before, after]))
         equations = LinearEquations(layer, layer.outer(before), layer.outer(after, backward=True))
         choice = equations.solve(folds)
-    coefficients, own = torch.from_numpy(choice.solution.coefficients), layer.coefficients()
+    coefficients = torch.from_numpy(choice.solution.coefficients)
+    own = layer.coefficients()
     parts = coefficients.split([each.numel() for each in own])
     with torch.no_grad():
         for each, part in zip(own, parts, strict=True):
@@ -254,12 +258,14 @@ def normalised_pairs(
         If states are not finite, coincide, or there are fewer equations than coefficients need.
     """
     z, image, k = pair.to(torch.empty(0, dtype=torch.float64))
-    z, image = z[:, -1], image[:, -1]
+    z = z[:, -1]
+    image = image[:, -1]
     before = model.variables(model.at_time(z, z), k)
     after = model.variables(model.at_time(image, z), k, near=before)
     _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
     places = np.sort(first)
-    before, after = before[places], after[places]
+    before = before[places]
+    after = after[places]
     count = sum(p.numel() for p in model.parameters())
     equations = len(before) * model.moving
     if not bool(before.isfinite().all() and after.isfinite().all()):
@@ -285,7 +291,8 @@ def linear_part(model: Model, before: torch.Tensor, after: torch.Tensor) -> torc
     determinant one) and is reversed by them. It leaves translations along periodic and cyclic
     components as they are, which the map commutes with. The identity where A has no real logarithm.
     """
-    n, arguments = len(implicit_map(model).get_buffer("linear")), model.arguments
+    n = len(implicit_map(model).get_buffer("linear"))
+    arguments = model.arguments
     fixed = [k for k, _ in arguments.get("periodic", ())] + [*arguments.get("cyclic", ())]
     others = np.array([k not in fixed for k in range(n)], dtype=float)
     z, image = (states[:, :n] - states[:, :n].mean(0) for states in (before, after))
@@ -325,7 +332,8 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
     InputError
         If states within a step are needed and not known, as of measured data.
     """
-    repeats, reversible = implicit_map(model).repeats, isinstance(model.core, Reversible)
+    repeats = implicit_map(model).repeats
+    reversible = isinstance(model.core, Reversible)
     maps = repeats * (1 + reversible)
     if data.is_few:
         before, after, k, _ = data.known_pairs
@@ -344,11 +352,14 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
                 "give repeats=1 and reversible=False, or equations=True where they are known"
             )
         way = torch.cat([torch.from_numpy(states[:-1, :, : model.dim]), after[None]])
-    before, after = way[:-1], way[1:]
+    before = way[:-1]
+    after = way[1:]
     if reversible:
         rho = model.reversing_symmetries[0, : model.dim, : model.dim]
-        back, on = model.coordinates.reflected(way[: repeats + 1], rho), way[repeats:]
-        before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
+        back = model.coordinates.reflected(way[: repeats + 1], rho)
+        on = way[repeats:]
+        before = torch.cat([on[:-1], back[1:]])
+        after = torch.cat([on[1:], back[:-1]])
     own = None if k is None else k.repeat(len(before), 1)
     return Pairs.of_tensors(before.flatten(0, 1)[:, None], after.flatten(0, 1)[:, None], own)
 

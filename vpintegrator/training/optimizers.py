@@ -81,7 +81,10 @@ class Optimizer(ABC):
         compiled: CompiledResidual | None = None,
         data: TrainingData | None = None,
     ) -> None:
-        self.model, self.pairs, self.generator, self.data = model, pairs, generator, data
+        self.model = model
+        self.pairs = pairs
+        self.generator = generator
+        self.data = data
         self.objective = objective or Objective()
         self.batch = batch or self.default_batch(model, self.objective)
         self.learning_rate = learning_rate
@@ -151,7 +154,9 @@ class LevenbergMarquardt(Optimizer, Residual):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.best, self.stalled = math.inf, 0  # validation error, and iterations since it fell
+        # validation error, and iterations since it fell
+        self.best = math.inf
+        self.stalled = 0
         axes = (0, 0, None if self.pairs.parameters is None else 0)
         self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, *axes))
         self.transforms = True  # whether torch.func can follow the model
@@ -174,7 +179,8 @@ class LevenbergMarquardt(Optimizer, Residual):
     def restart(self, damping: float = 0.0) -> None:
         """Draw another subset of windows, and go on from the model's parameters."""
         self.pair = self.ready(self.pairs.sample(self.batch, self.generator))
-        self.size, self.windows = self.pair.targets[..., 0].numel(), len(self.pair.inputs)
+        self.size = self.pair.targets[..., 0].numel()
+        self.windows = len(self.pair.inputs)
         first = 1e-7 if "training" in self.model.metadata else 1e-3
         self.iteration = DampedIteration(self, self.residuals.read(), first)
         self.iteration.damping = damping
@@ -190,12 +196,14 @@ class LevenbergMarquardt(Optimizer, Residual):
     def observe(self, training_error: float, validation_error: float) -> None:
         """Take twice as many windows when others get no better, and those in use do."""
         if validation_error < 0.9 * self.best:
-            self.best, self.stalled = validation_error, 0
+            self.best = validation_error
+            self.stalled = 0
             return
         self.stalled += 1
         overfitted = validation_error > 1.3 * training_error  # with four residuals a parameter
         if overfitted and self.stalled >= 10 and self.batch < len(self.pairs):
-            self.batch, self.stalled = 2 * self.batch, 0
+            self.batch = 2 * self.batch
+            self.stalled = 0
             self.restart(self.iteration.damping)
 
     def roll_back(self) -> None:
@@ -313,7 +321,8 @@ class Adam(Optimizer):
         """Train on the windows once, at a rate that falls with ``progress``."""
         self.optimizer.param_groups[0]["lr"] = self.rate * self.decay(progress)
         self.parameters.data.copy_(self.residuals.read())
-        sums, states = self.parameters.new_zeros(2, requires_grad=False), 0
+        sums = self.parameters.new_zeros(2, requires_grad=False)
+        states = 0
         batches = self.pairs.batches(self.batch, self.generator)
         self.model.train()
         try:

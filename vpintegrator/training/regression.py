@@ -90,7 +90,8 @@ def solve(
         folds = None if known.are_single else known.folds
     else:
         pairs = data.pairs(model).sample(number, torch.Generator().manual_seed(seed))
-        before, after = pairs.inputs, pairs.targets[:, -1]
+        before = pairs.inputs
+        after = pairs.targets[:, -1]
         before = before[:, -1] if model.window == 1 else before
     if isinstance(model.core, AffineMap):
         return fit_linear_map(model, before, after, folds)
@@ -235,7 +236,8 @@ def fit_polynomial(
         values = layer.values(before).numpy()
     if folds is not None:
         folds = np.where(folds < 0, -1, folds % FOLDS)
-    change, weight = (after - newest).numpy(), reciprocal_spread(after).numpy()
+    change = (after - newest).numpy()
+    weight = reciprocal_spread(after).numpy()
     ridge = _Ridge(values, change, layer.orders.numpy(), weight, folds)
     begins = [np.full(layer.size, 8.0)]
     if start is not None:
@@ -259,7 +261,8 @@ def fit_polynomial(
     layer.decays = tuple(rates.tolist())
     typical, deviation = trimmed(squares[best])
     sizes = coefficients.size, coefficients.size, len(before)
-    error, penalty = math.sqrt(squares[best].mean()), float(PENALTIES[best])
+    error = math.sqrt(squares[best].mean())
+    penalty = float(PENALTIES[best])
     return LinearFit(*sizes, error, math.sqrt(typical), deviation, penalty)
 
 
@@ -301,7 +304,8 @@ def descend(
     A rate is multiplied or divided by the factor as long as the error falls to ``gain`` times what
     it was; when no rate changes any more, the factor is replaced by its root, down to the fourth.
     """
-    least, step = error(rates), factor
+    least = error(rates)
+    step = factor
     while step >= factor**0.25:
         before = least
         for k in range(len(rates)):
@@ -311,7 +315,8 @@ def descend(
                     trial[k] = min(max(rates[k] * change, 1.0), most)
                     if trial[k] == rates[k] or not (value := error(trial)) < gain * least:
                         break
-                    rates, least = trial, value
+                    rates = trial
+                    least = value
         if least == before:
             step = math.sqrt(step)
     return rates
@@ -460,8 +465,10 @@ class ShearImages(Residual):
     def __init__(
         self, model: Model, before: torch.Tensor, after: torch.Tensor, ridge: float = 1e-12
     ) -> None:
-        self.before, self.after = before, after
-        self.map, self.vector = ShearDerivatives(model.core), ParameterVector(model)
+        self.before = before
+        self.after = after
+        self.map = ShearDerivatives(model.core)
+        self.vector = ParameterVector(model)
         self.weight = reciprocal_spread(after)
         degrees = [each.degrees for each in model.modules() if isinstance(each, Terms)]
         self.units = torch.cat(degrees).clamp(min=1).double() ** 2

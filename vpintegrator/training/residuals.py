@@ -35,7 +35,8 @@ from vpintegrator.training.results import History
 BLOCK = 8192  # windows evaluated at once
 # times the validation error, at least: 7 times is the most of about a dozen systems of the
 # catalogue, and 400 where the validation error is rounding, below _ROUNDING
-_FAR, _ROUNDING = 100.0, 1e-10
+_FAR = 100.0
+_ROUNDING = 1e-10
 
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -106,7 +107,8 @@ class Objective:
 
         With ``weights`` these take the place of the model's own. Targets are new states alone.
         """
-        new, window = model.prediction_window, pair.inputs
+        new = model.prediction_window
+        window = pair.inputs
         k = () if pair.parameters is None else (pair.parameters,)
         predictions: list[torch.Tensor] = []
         for _ in range(self.horizon):
@@ -184,7 +186,8 @@ class Residuals(ParameterVector):
         self, model: Model, objective: Objective, compiled: CompiledResidual | None = None
     ) -> None:
         super().__init__(model)
-        self.objective, self.compiled = objective, compiled
+        self.objective = objective
+        self.compiled = compiled
 
     def __call__(self, vector: torch.Tensor, pair: Pair) -> torch.Tensor:
         """Return the residuals of some windows, flattened."""
@@ -210,7 +213,8 @@ class Residuals(ParameterVector):
         """Return the sums of squares alone, of any number of windows."""
         if self.compiled is not None:
             return torch.from_numpy(self.compiled.sums(vector.numpy(), *machine_windows(pair)))
-        squares, weights = pair.inputs.new_zeros(2), self.named(vector)
+        squares = pair.inputs.new_zeros(2)
+        weights = self.named(vector)
         for part in pair.split(BLOCK):
             check_time()
             difference = self.objective.difference(self.model, part, weights)
@@ -221,10 +225,12 @@ class Residuals(ParameterVector):
 
 def machine_windows(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs and new states as machine code reads them: parameters beside the states."""
-    inputs, targets = pair.inputs, pair.targets
+    inputs = pair.inputs
+    targets = pair.targets
     if pair.parameters is not None:
         k = pair.parameters.unsqueeze(1)  # (pair, 1, p)
-        inputs, targets = beside([inputs, k]), beside([targets, k])
+        inputs = beside([inputs, k])
+        targets = beside([targets, k])
     return inputs.detach().numpy(), targets.detach().numpy()
 
 
@@ -310,7 +316,8 @@ def relative_error(
 
 def relative_error_of(model: Model, parts: Iterable[Pair], scale: ErrorScale) -> float:
     """Return the relative error of any number of windows, computed part by part."""
-    squares, count = 0.0, 0
+    squares = 0.0
+    count = 0
     for part in _squares(model, parts, scale):
         squares += part[:, 0].sum().item()
         count += len(part)
@@ -357,7 +364,8 @@ def estimated_error(map: Map, pair: Pair, scale: ErrorScale) -> tuple[float, flo
         images = torch.from_numpy(map.map(pair.inputs.numpy()))  # (pair, window, dim)
         difference = images[:, -map.prediction_window] - pair.targets[:, -map.prediction_window]
         squares = difference[..., list(scale.components)].square().sum(-1)
-    mean, count = squares.mean().item(), len(squares)
+    mean = squares.mean().item()
+    count = len(squares)
     if not math.isfinite(mean):
         return math.inf, 0.0
     error = relative(mean, 1, scale.spread)
@@ -417,7 +425,8 @@ def doubt(model: Map, held_out: Pair, scale: ErrorScale, history: History) -> st
     new_states = Objective().new_states(model, targets)[..., :1, :]  # (window, 1, dim)
     moved = (inputs[..., -1:, :] - new_states)[..., list(scale.components)].square().sum()
     unmoved = relative(moved.item(), new_states[..., 0].numel(), scale.spread)
-    validation, test = history.best_validation_error, history.test_error
+    validation = history.best_validation_error
+    test = history.test_error
     why = ""
     for name, error in (("test", test), ("validation", validation)):
         if math.isfinite(unmoved) and error > unmoved:

@@ -118,13 +118,15 @@ class History:
         for name, value in zip(_CURVES, values, strict=True):
             getattr(self, name).append(value)
         if validation_error < self.best_validation_error:  # false for nan
-            self.best_epoch, self.best_validation_error = self.epochs, validation_error
+            self.best_epoch = self.epochs
+            self.best_validation_error = validation_error
             return True
         return False
 
     def summary(self) -> dict[str, Any]:
         """Return the history for a model file, with curves thinned to a few hundred points."""
-        values, every = asdict(self), max(len(self.epoch) // 200, 1)
+        values = asdict(self)
+        every = max(len(self.epoch) // 200, 1)
         return values | {name: values[name][::every] for name in _CURVES}
 
 
@@ -214,7 +216,8 @@ class Fit:
         return f"<Fit {self.kind}, {self.model.name}, {self.size}: error {self.error:.1e}>"
 
     def __str__(self) -> str:
-        history, end = self.history, f"stopped by {self.stopped_by}"
+        history = self.history
+        end = f"stopped by {self.stopped_by}"
         if self.stopped_by == "interrupt":
             end = "interrupted; the best model so far is kept, --start goes on from it"
         errors = ", ".join(f"{kind} {error:.1e}" for kind, error in self.kinds.items())
@@ -338,7 +341,8 @@ def best(
     limit = max(rounding, factor * least.error)
     explicit = [fit for fit in kept if fit.explicit and fit.error <= limit]
     if explicit and not least.explicit:
-        kept, least = explicit, min(explicit, key=error)
+        kept = explicit
+        least = min(explicit, key=error)
 
     def is_alike(fit: Fit) -> bool:
         spread = math.hypot(fit.deviation, least.deviation)

@@ -102,7 +102,8 @@ class StiefelAdam(torch.optim.Optimizer):
     def _move(
         self, weight: torch.Tensor, rate: float, betas: tuple[float, float], eps: float
     ) -> None:
-        state, n = self.state[weight], weight.shape[-2]
+        state = self.state[weight]
+        n = weight.shape[-2]
         if not state:
             state["step"] = 0
             state["section"] = section(weight)  # (..., m, m)
@@ -150,7 +151,8 @@ def horizontal(weight: torch.Tensor, gradient: torch.Tensor, frame: torch.Tensor
 def skew_of_columns(columns: torch.Tensor) -> torch.Tensor:
     """Return the skew-symmetric matrices (..., m, m) with the blocks A and C of (..., m, n)."""
     m, n = columns.shape[-2:]
-    A, C = columns[..., :n, :], columns[..., n:, :]
+    A = columns[..., :n, :]
+    C = columns[..., n:, :]
     zero = columns.new_zeros(*columns.shape[:-2], m - n, m - n)
     return torch.cat([torch.cat([A, -C.mT], -1), torch.cat([C, zero], -1)], -2)
 

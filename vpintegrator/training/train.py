@@ -255,7 +255,8 @@ def optimise(
                 with stopping(), budget.hold(BEYOND):
                     start_as_splitting(model, data)
         model.to(options.device)
-        held_out, scale = data.held_out(model), data.error_scale
+        held_out = data.held_out(model)
+        scale = data.error_scale
         if isinstance(model, WrappedModel):
             model.check_trainable(held_out.inputs)
         best = _weights(model)

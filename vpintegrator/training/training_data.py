@@ -288,7 +288,8 @@ class TrainingData:
 
     def check(self, model: Model) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
-        dataset, system = self.dataset, self.dataset.system
+        dataset = self.dataset
+        system = self.dataset.system
         self.adopt(model)
         if dataset.dim != model.dim:
             raise InputError(
@@ -329,7 +330,8 @@ class TrainingData:
         if self.family is not None:
             values = self.family.system.parameters
             nominal = {n: float(values[n]) for n in self.family.conditions if n in values}
-            coefficients, step = self.family.coefficients, self.family.step
+            coefficients = self.family.coefficients
+            step = self.family.step
             model.family = FamilyParameters(self.dataset.varied, coefficients, nominal, step)
 
     def pairs(self, model: Map, group: str = "train", horizon: int = 1) -> Pairs:
@@ -447,7 +449,8 @@ class TrainingData:
 
     def some_states(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Training states (state, dim), evenly, those that are finite; and their parameters."""
-        held, own = self.held("train"), self.parameters("train")
+        held = self.held("train")
+        own = self.parameters("train")
         states = torch.from_numpy(held.reshape(-1, self.dataset.dim))
         chosen = torch.arange(0, len(states), max(1, len(states) // _RANGE_STATES))
         chosen = chosen[states[chosen].isfinite().all(1)]
@@ -495,7 +498,8 @@ class _Moments:
         with warnings.catch_warnings():  # warnings of components without observations
             warnings.simplefilter("ignore")
             mean, spread = (np.where(count > 0, f(states, (0, 1)), 0) for f in (average, variance))
-        self.mean, self.deviation = mean, np.sqrt(count * spread / np.maximum(count, 1))
+        self.mean = mean
+        self.deviation = np.sqrt(count * spread / np.maximum(count, 1))
 
     @property
     def scale(self) -> np.ndarray:

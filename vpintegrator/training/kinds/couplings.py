@@ -317,7 +317,8 @@ class _Growth:
         error = residual = math.inf
         degree = self.kind.arguments.get("degree")
         for structure in self.structures():
-            residual, stalled = math.inf, 0
+            residual = math.inf
+            stalled = 0
             for each in DEGREES if degree is None else (degree,):
                 check_time()
                 model = self.stack(functions=functions, degree=each, **structure)
@@ -331,7 +332,8 @@ class _Growth:
                 residual = min(residual, state.residual)
                 # a better fit pays later, even if the method's own error hides its gain now
                 if state.method and state.error < 1.1 * error:
-                    best, error = model, state.error
+                    best = model
+                    error = state.error
                 if residual < 1e-7 and best is not None:
                     arguments = {**structure, "functions": functions}
                     richer = self.richer(each, error, arguments) if degree is None else None
@@ -381,10 +383,12 @@ class _Growth:
             yield {}
             return
         group = symmetry_group(model.reversing_symmetries, model.dim + model.parameter_count)
-        system, (states, k) = self.data.system, self.data.some_states()
+        system = self.data.system
+        (states, k) = self.data.some_states()
         if model.chart is not None:
             assert system.chart is not None
-            system, states = system.chart.system, model.chart(states)
+            system = system.chart.system
+            states = model.chart(states)
         states = model.coordinates.ordered(states)
         extended = self.data.extended(states.numpy(), k)
         blocks = separable_blocks(system.canonical, extended, group, model.moving)

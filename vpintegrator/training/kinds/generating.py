@@ -146,7 +146,8 @@ class GeneratingFunctions(ModelKind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no such generating function, or None."""
-        moving, largest = data.dataset.dim, self._largest(data)
+        moving = data.dataset.dim
+        largest = self._largest(data)
         if not 2 <= moving <= largest:
             return f"{moving} components move, and polynomials have too many terms from {largest}"
         return super().admits(data)

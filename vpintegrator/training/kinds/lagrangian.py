@@ -59,7 +59,8 @@ class DiscreteLagrangians(ModelKind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these states cannot be positions alone, or None."""
-        system, dataset = data.dataset.system, data.dataset
+        system = data.dataset.system
+        dataset = data.dataset
         if not system.is_measured or dataset.is_family:
             return "states of a system with known equations, or of many steps, are complete"
         if system.is_canonical or system.divergence_free:
@@ -86,7 +87,8 @@ class DiscreteLagrangians(ModelKind):
         """Return sets of symmetries in the order in which they are tried, by their errors."""
         if self.reversible is False or "reversing_symmetries" in self.arguments:
             return [[]]
-        n, probed = data.dataset.dim, self.arguments.get("degree", self.probed)
+        n = data.dataset.dim
+        probed = self.arguments.get("degree", self.probed)
         result: Flips = [np.eye(n).tolist()]
 
         def error(symmetries: Flips) -> float:
@@ -105,7 +107,8 @@ class DiscreteLagrangians(ModelKind):
 
     def _degrees(self, data: TrainingData, train: Trainer, symmetries: Flips) -> float:
         """Solve while the error falls by a half, and return the least one."""
-        sizes, given = Sizes(), self.arguments.get("degree")
+        sizes = Sizes()
+        given = self.arguments.get("degree")
         words = "" if symmetries or self.reversible is False else ", no symmetries"
         degree = 2 if given is None else given
         while degree <= self.highest or given is not None:
@@ -122,7 +125,8 @@ class DiscreteLagrangians(ModelKind):
             size = f"degree {degree}, {count(model)} coefficients{words}"
             history = History("linear", train.seed, result.coefficients, stopped_by="solved")
             history.windows = result.pairs
-            error, judged_by = result.error, "left out"
+            error = result.error
+            judged_by = "left out"
             deviation = error * result.deviation / 2
             if not data.is_few:
                 judged_by = "held out"

@@ -58,7 +58,8 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Model | No
         return None
     number = max(min(number, model.arguments["depth"] // UNITS), 1)
     reversible = isinstance(model.core, Reversible)
-    (start, parameters), parts = _some_states(model, data, 1_000), number * (1 + reversible)
+    (start, parameters) = _some_states(model, data, 1_000)
+    parts = number * (1 + reversible)
     extended = data.extended(start, parameters)
     states = states_between(data.system, extended, data.step, parts)  # (part, state, dim + m)
     if states is None:
@@ -80,12 +81,14 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Model | No
     stacked = list(layers(model))
     units = np.arange(len(stacked)).reshape(model.arguments["depth"], -1)
     mixing = {id(layer) for layer in attention(model)}  # attention has no part in segments
-    before, last = states[0], stacked[:0]
+    before = states[0]
+    last = stacked[:0]
     for places, after in zip(np.array_split(units, number), states[1:], strict=False):
         own = [stacked[place] for place in places.ravel() if id(stacked[place]) not in mixing]
         for new, old in zip(own, last, strict=False):  # nearly the same
             new.load_state_dict(old.state_dict())
-        last, part = own, _alone(model, own)
+        last = own
+        part = _alone(model, own)
         learn(part, _SegmentData(data, before, after, *k))
         with torch.no_grad():  # each segment takes away the errors of those before it
             images = part(torch.from_numpy(before)[:, None].to(part.scale), *k)[:, 0]
@@ -139,7 +142,8 @@ def _alone(model: Model, own: list[torch.nn.Module]) -> Model:
     part = with_parts(model, core=Composition(*own))
     part.window = 1
     part.reversing_symmetries = part.reversing_symmetries[:0]
-    part.metadata, part.choices = {}, []
+    part.metadata = {}
+    part.choices = []
     if part.explicit_time:
         still = torch.zeros_like(part.get_buffer("time_step"))
         part._buffers = {**part._buffers, "time_step": still}
