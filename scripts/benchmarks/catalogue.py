@@ -1,4 +1,4 @@
-"""Every system of the catalogue: what vp-train makes by default, and classical methods.
+"""Every system of the catalogue: what vp-train makes of it, and classical methods.
 
     python scripts/benchmarks/catalogue.py --folder states
     python scripts/benchmarks/catalogue.py --folder measured --equations --figure catalogue.png

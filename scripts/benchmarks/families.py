@@ -43,7 +43,8 @@ _SMALL = 20.0  # seconds for a few parameters
 def trained(data: vp.data.Dataset, folder: Path, seconds: float, *options: str) -> Model:
     """What vp-train makes of a dataset."""
     path = folder / f"{data.path.stem}.safetensors"
-    arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--overwrite"]
+    arguments = [str(data.path), "--equations", "-o", str(path), "--seconds", str(seconds)]
+    arguments += ["--overwrite"]
     before, time.perf_counter = time.perf_counter, time.process_time
     try:
         train.main([*arguments, "--quiet", *options], standalone_mode=False)

@@ -2,13 +2,14 @@
 
     python scripts/benchmarks/maps.py --cpu-time --folder measured --figure maps.png
 
-A model is trained on each system by ``vp-train`` with no option but the seconds, unless the folder
-holds NAME.safetensors. Then it, heyoka's Taylor method, this package's classical methods as machine
-code and SciPy's DOP853 move the same states by the same number of turns and give those after each:
-tolerances and steps are swept, all take turns in one process on one core, and what it takes to
-compile does not count. The error is relative, of one turn, over states that the model has not
-seen, for all alike; what a peer takes for the error of the model is read off its curve, on
-logarithmic scales. The folder gets a file for each system; what is there is not measured again.
+A model is trained on each system by ``vp-train --equations`` with no other option but the
+seconds, unless the folder holds NAME.safetensors. Then it, heyoka's Taylor method, this package's
+classical methods as machine code and SciPy's DOP853 move the same states by the same number of
+turns and give those after each: tolerances and steps are swept, all take turns in one process on
+one core, and what it takes to compile does not count. The error is relative, of one turn, over
+states that the model has not seen, for all alike; what a peer takes for the error of the model is
+read off its curve, on logarithmic scales. The folder gets a file for each system; what is there
+is not measured again.
 
 Classical methods find no crossings of a section. Beside return maps by section they, and heyoka in
 batches, solve the flow for the mean time of a return, which is less work; the table has them in
@@ -117,7 +118,9 @@ def trained(name: str, case: Case, seconds: float, folder: Path) -> Model:
         recipe = Recipe(Turn(case, 1).learned, step=step, steps=1, trajectories=sizes)
         data = vp.generate(recipe, folder / f"{name}.h5", overwrite=True)
         arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--quiet"]
-        arguments += case.options
+        arguments += ["--equations"]
+        if case.options:  # sizes are those of a model
+            arguments += ["--model", vp.models.suited(data.system), "--search", *case.options]
         train.main([*arguments, "--overwrite"], standalone_mode=False)
     return vp.load(path)
 

@@ -81,8 +81,8 @@ NOTES = [
     "for each system: relative error one step ahead, of states of the test group; RMSE, median of "
     f"{TRAJECTORIES} orbits over {STEPS} steps",
     "form: largest entry of |D^T J D - J| in phase space, of all systems",
-    "spff, spt: the defaults of vp-train; -adam as published, the others the same networks under "
-    "Levenberg-Marquardt",
+    "spff, spt: those of vp-train --search, from states; -adam as published, the others the same "
+    "networks under Levenberg-Marquardt",
     "SympNets: modules, widths, sigmoid and Adam's rate of 0.001 of their authors' pendulum (two "
     "components) or double pendulum (more). HenonNet: ten layers of ten units, "
     "Adam's rate 0.02. The rate falls along a cosine, batches are of 1024",

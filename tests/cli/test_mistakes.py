@@ -51,7 +51,7 @@ MISTAKES = {
     "vp-train pendulum.h5 --model vpt --set depth=2 --depth 3": "depth is given twice",
     "vp-train pendulum.h5 --model vpff --set degree=x": "degree must be",
     "vp-train pendulum.h5 --model vpt --heads 2": "2 components allow at most 1",
-    "vp-train pendulum.h5 --model vpt --window 99": "need trajectories of 100 states",
+    "vp-train pendulum.h5 --model vpt --window 99": "need trajectories of 198 states",
     "vp-train body.h5 --model vpff --set functions=system": "equations of rigid-body",
     "vp-train pendulum.h5 --recipe published": "--recipe published is for --model vpff",
     "vp-train pendulum.h5 --model vpt --recipe published --depth 2": "leave out depth",

@@ -144,7 +144,7 @@ def test_complex_numbers_are_refused(tmp_path):
     for source in ({"x": STATES, "time": TIMES + 0j}, {"x": STATES, "dt": 1j}):
         with pytest.raises(InputError, match="expected an array of real numbers"):
             imported(tmp_path, source)
-    with pytest.raises(InputError, match="states must be an array of numbers"):
+    with pytest.raises(InputError, match="states must be an array of real numbers"):
         vp.windows(STATES + 1j, 2)
 
 

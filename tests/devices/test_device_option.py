@@ -25,7 +25,17 @@ def run(command, *arguments, code=0):
     return result
 
 
-TRAIN = ("pendulum.h5", "--set", "functions=neurons", "--epochs", "2", "-o", "model.safetensors")
+TRAIN = (
+    "pendulum.h5",
+    "--model",
+    "spff",
+    "--set",
+    "functions=neurons",
+    "--epochs",
+    "2",
+    "-o",
+    "model.safetensors",
+)
 
 
 def test_models_train_and_roll_out_there(device, data):

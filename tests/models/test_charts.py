@@ -122,7 +122,7 @@ def test_what_is_chosen():
 def test_training_compares_states_as_they_are(tmp_path):
     dataset = vp.generate("lotka-volterra-2d", tmp_path / "lv.h5", count=30, steps=20)
     model = vp.models.build(dataset.system, arguments={"functions": "system", "degree": 4})
-    history = vp.train(model, dataset, epochs=20)
+    history = vp.train(model, dataset, epochs=20, equations=True)
     assert history.best_validation_error < 1e-5
     spread = dataset.states("train").std((0, 1))
     assert np.all(np.abs(np.log2(model.coordinates.state_scale.numpy() / spread)) <= 0.5)

@@ -164,9 +164,6 @@ def train(
     True
     """
     budget = Budget(seconds, epochs, target)
-    data = TrainingData.of(dataset, equations)
-    model = _as_model(model, data)
-    data.check(model)
     options = TrainingOptions(
         recipe=recipe,
         optimizer=optimizer,
@@ -180,6 +177,9 @@ def train(
         device=str(device),
         compiled=compiled,
     )
+    data = TrainingData.of(dataset, equations)
+    model = _as_model(model, data)
+    data.check(model)
     if progress is not None and not isinstance(progress, bool):
         called("progress", progress, "a function, true or false")
     seed = whole("seed", seed, 0, LARGEST_SEED)

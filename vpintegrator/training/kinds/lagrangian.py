@@ -69,6 +69,8 @@ class DiscreteLagrangians(ModelKind):
             return f"polynomials of {2 * dataset.dim} variables have too many terms"
         if dataset.shapes["train"][1] < 3:
             return "no three positions follow one another"
+        if system.equations.divergence_free is False and not system.is_lagrangian:
+            return "the states claim that their map keeps nothing"
         return None
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
