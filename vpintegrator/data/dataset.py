@@ -173,7 +173,7 @@ class Dataset:
 
     @property
     def observation(self) -> str:
-        """What is observed of generated states, in words; empty where all is."""
+        """Observed part of generated states in words; empty where all is observed."""
         table = read_toml(self.recipe, f"recipe in {self.path}").get("observe", {})
         return Observation.from_table(table, str(self.path)).words
 

@@ -146,7 +146,7 @@ class Run:
 
     @property
     def typical(self) -> Run:
-        """Of models of one name the run of median error, which is drawn; else the run itself."""
+        """Run of median error among models of one name, which is drawn; else the run itself."""
         return next((each for each in self.seeds if each.states is self.states), self)
 
     @property
