@@ -20,9 +20,10 @@ from vpintegrator.training.training_data import TrainingData
 
 
 class LinearMaps(ModelKind):
-    """Linear maps, by least squares."""
+    """Linear maps, by least squares: one has a structure where its matrix keeps it."""
 
     name: ClassVar[str] = "linear maps"
+    structured: ClassVar[bool] = False
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether the map may be linear: of measured states, without angles and parameters."""
