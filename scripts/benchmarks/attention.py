@@ -14,14 +14,12 @@ With ``--long`` models of complete states predict whole windows, or one state at
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from harness import machine, print_table
+from harness import machine, print_table, processor_seconds
 
 # isort: split
 
@@ -99,12 +97,6 @@ CASES: dict[str, Callable[[int, int], Case]] = {
 MODELS = {"vpff": 1, "vpt": WINDOW, "vpmt": WINDOW, "transformer": WINDOW}
 
 
-def processor_time() -> float:
-    """Return the processor time of this process and of its compilers."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
-
-
 def kind_of(name: str, options: dict[str, Any], grows: bool = True) -> Kind:
     """Return the search of an architecture, or its training where there are no sizes to search."""
     grows &= name not in ("transformer", "resnet")
@@ -125,11 +117,8 @@ def trained(
         options = {"window": MODELS[name]} if MODELS[name] > 1 else {}
         if new is not None:
             options["prediction_window"] = new
-        wall, time.perf_counter = time.perf_counter, processor_time
-        try:
+        with processor_seconds():
             result = vp.fit(data, [kind_of(name, options, grows)], seconds=seconds, seed=seed)
-        finally:
-            time.perf_counter = wall
         vp.save(result.model, path)
     return vp.load(path)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -20,7 +19,7 @@ from typing import Any
 
 import click
 from accuracy import VolNet
-from harness import machine, print_table
+from harness import machine, print_table, processor_seconds
 
 # isort: split
 
@@ -45,11 +44,8 @@ def trained(data: vp.data.Dataset, folder: Path, seconds: float, *options: str) 
     path = folder / f"{data.path.stem}.safetensors"
     arguments = [str(data.path), "--equations", "-o", str(path), "--seconds", str(seconds)]
     arguments += ["--overwrite"]
-    before, time.perf_counter = time.perf_counter, time.process_time
-    try:
+    with processor_seconds():
         train.main([*arguments, "--quiet", *options], standalone_mode=False)
-    finally:
-        time.perf_counter = before
     return vp.load(path)
 
 
@@ -151,8 +147,7 @@ def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
         torch.manual_seed(0)
         net = VolNet(None, method, **options)
         rate = {"R": 0.3, "P": 0.03}[method]
-        before, time.perf_counter = time.perf_counter, time.process_time
-        try:
+        with processor_seconds():
             history = vp.train(
                 net,
                 extended,
@@ -162,8 +157,6 @@ def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
                 normalise=False,
                 progress=False,
             )
-        finally:
-            time.perf_counter = before
         found[f"VolNet {method}"] = history.test_error
     return found
 

@@ -28,7 +28,15 @@ from typing import Any
 
 import click
 import maps_figure
-from harness import benchmark, duration, machine, print_table, ratio, time_together
+from harness import (
+    benchmark,
+    duration,
+    machine,
+    print_table,
+    processor_seconds,
+    ratio,
+    time_together,
+)
 from maps_cases import CASES, Case, Turn
 from maps_peers import Run, classical, scipy_solver, taylor, taylor_to_section
 
@@ -121,7 +129,8 @@ def trained(name: str, case: Case, seconds: float, folder: Path) -> Model:
         arguments += ["--equations"]
         if case.options:  # sizes are those of a model
             arguments += ["--model", vp.models.suited(data.system), "--search", *case.options]
-        train.main([*arguments, "--overwrite"], standalone_mode=False)
+        with processor_seconds():
+            train.main([*arguments, "--overwrite"], standalone_mode=False)
     return vp.load(path)
 
 
