@@ -15,9 +15,11 @@ that an interrupted measurement goes on.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import multiprocessing
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,15 @@ def inside(equations: bool) -> list[str]:
     """Names of the systems of the catalogue; with equations of the flows."""
     names = vp.list_systems()
     return [name for name in names if not (equations and vp.load_system(name).is_discrete)]
+
+
+def within(limit: int, *arguments: Any) -> None:
+    """Measure in this process, which may use so many seconds of the processor."""
+    with contextlib.suppress(ImportError):  # Windows has none
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 10))
+    measure(*arguments)
 
 
 def measure(name: str, seconds: float, folder: Path, equations: bool) -> None:
@@ -207,17 +218,19 @@ def main(
     for number, (name, path) in enumerate(zip(chosen, files, strict=True), 1):
         if path.exists():
             continue
-        # in a process of its own, so that a system which hangs holds nothing up
-        context, begin = multiprocessing.get_context("spawn"), time.perf_counter()
-        process = context.Process(target=measure, args=(name, seconds, folder, equations))
+        # in a process of its own, so that a system which takes too long holds nothing up
+        context = multiprocessing.get_context("spawn")
+        begin = time.perf_counter()
+        limit = round(4 * seconds + 120)
+        arguments = (limit, name, seconds, folder, equations)
+        process = context.Process(target=within, args=arguments)
         process.start()
-        process.join(4 * seconds + 600)
-        late = process.is_alive()
-        process.kill()
         process.join()
         spent = f"{time.perf_counter() - begin:.0f} s"
-        if late or process.exitcode:
-            spent = "left out, " + ("it takes too long" if late else "it failed as said above")
+        if process.exitcode:
+            late = process.exitcode == -signal.SIGXCPU
+            reason = f"it takes more than {limit} s" if late else "it failed as said above"
+            spent = f"left out, {reason}"
         click.echo(f"{number} of {len(chosen)}: {name}: {spent}", err=True)
     found = [json.loads(path.read_text("utf-8")) for path in files if path.exists()]
     results = [result for result in found if "failure" not in result]

@@ -14,6 +14,7 @@ import math
 import multiprocessing
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,7 +97,7 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
     found["machine"] = re.sub(r" \(load [^)]*\)", "", machine())  # which is another every time
     if entry in CLASSICAL:
         flow = vp.classical(entry, data.system, data.step)
-        report = vp.compare(None, entry, system=data.system, step=data.step, **_length())
+        report = vp.compare(None, entry, system=data.system, step=data.step, **rollout_options())
     else:
         found["options"] = network(entry, data.system.dim) | adam(entry)
         name = "spt" if entry == "spt" else "spff"
@@ -116,12 +117,13 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
         history = json.loads(model.metadata["training"])
         found["training"] = {k: v for k, v in history.items() if not isinstance(v, list)}
         flow = model
-        report = vp.compare({entry: model}, [], system=data.system, **_length())
-    found |= numbers(report, data.system) | {"error": one_step_error(flow, data)}
+        report = vp.compare({entry: model}, [], system=data.system, **rollout_options())
+    found |= numbers(report) | {"error": one_step_error(flow, data)}
     write_result(folder, found)
 
 
-def _length() -> dict[str, Any]:
+def rollout_options() -> dict[str, Any]:
+    """Return the options of a comparison over a few hundred steps."""
     return {"steps": STEPS, "trajectories": TRAJECTORIES, "tangent_steps": 0}
 
 
@@ -136,7 +138,7 @@ def one_step_error(flow: Any, data: Any) -> float:
     return float(np.linalg.norm(new - windows[:, -1]) / np.linalg.norm(windows[:, -1]))
 
 
-def numbers(report: Any, system: Any) -> dict[str, Any]:
+def numbers(report: Any) -> dict[str, Any]:
     """What the table says of the only method."""
     (name,) = report.runs
     s = report.summary(name)
@@ -156,14 +158,14 @@ def tables(results: list[dict[str, Any]]) -> None:
     for entry in dict.fromkeys(found["entry"] for found in results):
         cells = [measured.get((entry, system)) for system in systems]
         forms = [cell["form"] for cell in cells if cell and "failure" not in cell]
-        rows.append([entry, *map(_cell, cells), _number(max(forms, default=None))])
+        rows.append([entry, *map(cell, cells), _number(max(forms, default=None))])
     seconds = " or ".join(f"{value:g}" for value in sorted({r["seconds"] for r in results}))
     notes = [f"{r['entry']}, {r['system']}: {r['failure']}" for r in results if "failure" in r]
     notes += [*NOTES, *sorted({found["machine"] for found in results})]
     print_table(f"{seconds} s of training each", ["network", *systems, "form"], rows, notes)
 
 
-def _cell(found: dict[str, Any] | None) -> str:
+def cell(found: dict[str, Any] | None) -> str:
     """Error of a step, RMSE of a rollout, and the number of orbits that diverged."""
     if found is None or "failure" in found:
         return "-"
@@ -217,17 +219,24 @@ def main(
         files = {pair: folder / f"{pair[0]}-{pair[1]}.json" for pair in pairs}
         missing = [pair for pair in pairs if not files[pair].exists()]
         for number, (system, entry) in enumerate(missing, 1):
-            left_out = in_a_process(system, entry, seconds, folder)
+            left_out = in_a_process(measure, system, entry, seconds, folder)
             note = left_out or json.loads(files[system, entry].read_text("utf-8")).get("error", "")
             click.echo(f"{number} of {len(missing)}: {system}, {entry}: {note}", err=True)
         done = [json.loads(path.read_text("utf-8")) for path in files.values() if path.exists()]
         tables(done)
 
 
-def in_a_process(system: str, entry: str, seconds: float, folder: Path) -> str:
-    """So that one that hangs holds nothing up; says why there is no result, if there is none."""
-    arguments = (system, entry, seconds, folder)
-    process = multiprocessing.get_context("spawn").Process(target=measure, args=arguments)
+def in_a_process(
+    call: Callable[..., None],
+    system: str,
+    entry: str,
+    seconds: float,
+    folder: Path,
+    *options: Any,
+) -> str:
+    """Measure in a process that may hang; return why there is no result, if there is none."""
+    arguments = (system, entry, seconds, folder, *options)
+    process = multiprocessing.get_context("spawn").Process(target=call, args=arguments)
     process.start()
     process.join(4 * seconds + _PATIENCE)
     late = process.is_alive()

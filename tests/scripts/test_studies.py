@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -78,7 +79,7 @@ class InProcess:
 @pytest.mark.thorough
 def test_the_catalogue(script, tmp_path, monkeypatch):
     module = script("catalogue")
-    monkeypatch.setattr(module.time, "perf_counter", module.time.perf_counter)  # given back
+    monkeypatch.setattr(module, "within", lambda limit, *arguments: module.measure(*arguments))
     context = SimpleNamespace(Process=InProcess)
     monkeypatch.setattr(module.multiprocessing, "get_context", lambda _: context)
     options = ["--folder", ".", "--seconds", "1", "--systems", "harmonic-oscillator"]
@@ -190,9 +191,8 @@ def test_symplectic_networks(script, tmp_path, monkeypatch):
     """Entries are measured in this process."""
     module = script("symplectic")
     length = {"steps": 10, "trajectories": 3, "tangent_steps": 0, "compiled": False}
-    monkeypatch.setattr(module, "_length", lambda: length)
-    monkeypatch.setattr(module.time, "perf_counter", module.time.perf_counter)  # given back
-    monkeypatch.setattr(module, "in_a_process", lambda *arguments: module.measure(*arguments))
+    monkeypatch.setattr(module, "rollout_options", lambda: length)
+    monkeypatch.setattr(module, "in_a_process", lambda call, *arguments: call(*arguments))
     output = run(module, "--folder", ".", "--quick", "--markdown")
     names = ("spff", "stoermer-verlet", "henonnet-adam")
     own, verlet, peer = (read(tmp_path / f"pendulum-{name}.json") for name in names)
@@ -200,3 +200,29 @@ def test_symplectic_networks(script, tmp_path, monkeypatch):
     assert verlet["form"] < 1e-13 and 0 < verlet["error"] < 1e-2
     assert peer["form"] < 1e-12 and peer["on windows"] is None
     assert f"| {own['error']:.1e}, {own['RMSE']:.1e} |" in output
+
+
+def test_networks(script, tmp_path, monkeypatch):
+    """Entries are measured in this process; a model that does not suit the system has a dash."""
+    length = {"steps": 10, "trajectories": 3, "tangent_steps": 0, "compiled": False}
+    symplectic = script("symplectic")
+    monkeypatch.setattr(symplectic, "rollout_options", lambda: length)
+    monkeypatch.setattr(symplectic, "in_a_process", lambda call, *arguments: call(*arguments))
+    output = run(script("networks"), "--folder", ".", "--quick", "--markdown")
+    couplings, rk4 = (read(tmp_path / f"rigid-body-{name}.json") for name in ("vpff", "rk4"))
+    assert not couplings["equations"] and "from states" in output
+    assert f"| {couplings['error']:.1e}, {couplings['RMSE']:.1e} |" in output
+    assert 1e-8 < rk4["error"] < 1e-6
+    assert "failure" in read(tmp_path / "rigid-body-spff.json")
+    rows = [line.strip("| ").split("|") for line in output.splitlines() if line.startswith("| ")]
+    assert [cell.strip() for cell in rows[-1]] == ["spff", "-"]
+
+
+def test_budgets_in_processor_time(script):
+    """A budget does not run down while the process waits."""
+    wall = time.perf_counter
+    with script("harness").processor_seconds():
+        budget = vp.training.Budget(seconds=0.2)
+        time.sleep(0.3)
+        assert budget.left > 0
+    assert time.perf_counter is wall
