@@ -15,18 +15,18 @@ that an interrupted measurement goes on.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import multiprocessing
-import signal
+import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import catalogue_figure
 import click
-from harness import duration, machine, print_table, processor_seconds, write_result
+from harness import duration, machine, print_table, processor_seconds, processor_time, write_result
 
 # isort: split
 
@@ -49,6 +49,7 @@ TITLES = {
 COLUMNS = ("gauss-legendre-6", "blanes-moan-6", "dormand-prince-8")
 OWN = "default"  # name of the model among the runs
 SYSTEMS = Path(__file__).parent / "systems"
+LATE = 75  # exit code of a measurement that takes too long
 
 
 def outside() -> list[str]:
@@ -63,12 +64,16 @@ def inside(equations: bool) -> list[str]:
     return [name for name in names if not (equations and vp.load_system(name).is_discrete)]
 
 
-def within(limit: int, *arguments: Any) -> None:
-    """Measure in this process, which may use so many seconds of the processor."""
-    with contextlib.suppress(ImportError):  # Windows has none
-        import resource
+def within(limit: float, *arguments: Any) -> None:
+    """Measure in this process, and end it after so many seconds of the processor."""
 
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 10))
+    def watch() -> None:
+        while processor_time() < limit:
+            time.sleep(1.0)
+        os._exit(LATE)  # the measurement may hang in a library
+
+    # no RLIMIT_CPU: under it Linux counts the time of a process in ticks, too coarse for costs
+    threading.Thread(target=watch, daemon=True).start()
     measure(*arguments)
 
 
@@ -221,15 +226,15 @@ def main(
         # in a process of its own, so that a system which takes too long holds nothing up
         context = multiprocessing.get_context("spawn")
         begin = time.perf_counter()
-        limit = round(4 * seconds + 120)
+        limit = 4 * seconds + 120
         arguments = (limit, name, seconds, folder, equations)
         process = context.Process(target=within, args=arguments)
         process.start()
         process.join()
         spent = f"{time.perf_counter() - begin:.0f} s"
         if process.exitcode:
-            late = process.exitcode == -signal.SIGXCPU
-            reason = f"it takes more than {limit} s" if late else "it failed as said above"
+            late = process.exitcode == LATE
+            reason = f"it takes more than {limit:g} s" if late else "it failed as said above"
             spent = f"left out, {reason}"
         click.echo(f"{number} of {len(chosen)}: {name}: {spent}", err=True)
     found = [json.loads(path.read_text("utf-8")) for path in files if path.exists()]

@@ -4,6 +4,7 @@ import math
 import time
 
 import numpy as np
+import pytest
 
 from vpintegrator.measure import seconds_per_step
 from vpintegrator.runtime.deadline import until
@@ -40,3 +41,17 @@ def test_a_busy_round_does_not_count(monkeypatch):
 def test_nan_where_no_time_is_left():
     with until(0.0):
         assert math.isnan(seconds_per_step({"map": lambda count: None})["map"])
+
+
+@pytest.mark.parametrize(("ticks", "expected"), [(8, 1e-3 / 8), (1000, math.nan)])
+def test_a_clock_in_ticks_gives_no_cost_of_zero(ticks, expected, monkeypatch):
+    """As under ``ulimit -t``: a round is an eighth of a tick, or far less."""
+    rounds = []
+
+    def clock():  # advances by a millisecond after so many calls of the map
+        return len(rounds) // ticks * 1e-3
+
+    monkeypatch.setattr(time, "process_time", clock)
+    run = {"map": lambda count: rounds.append(count)}
+    cost = seconds_per_step(run, states=1, repeats=64, steps=1)["map"]
+    assert cost == pytest.approx(expected, rel=0.2, nan_ok=True)

@@ -44,7 +44,8 @@ def seconds_per_step(
     Returns
     -------
     dict
-        Seconds by name; nan where a deadline (:mod:`vpintegrator.runtime.deadline`) left no time.
+        Seconds by name, above zero; nan where a deadline (:mod:`vpintegrator.runtime.deadline`)
+        left no time, or the clock does not resolve all rounds together.
 
     Examples
     --------
@@ -75,9 +76,19 @@ def seconds_per_step(
                     check_time(spent[-1] if spent else 0.0)
                     spent.append(_spent(run, counts[name]))
     return {
-        name: sorted(spent)[len(spent) // 4] / counts[name] / states if spent else math.nan
+        name: _typical(spent) / counts[name] / states if spent else math.nan
         for name, spent in times.items()
     }
+
+
+def _typical(spent: list[float]) -> float:
+    """Return the lower quartile of the times of some rounds; nan where none is above zero.
+
+    The clock counts in ticks of milliseconds where a process has a limit of processor time
+    (``ulimit -t``); a quartile of zero is then replaced by the mean.
+    """
+    quartile = sorted(spent)[len(spent) // 4]
+    return quartile or sum(spent) / len(spent) or math.nan
 
 
 def repeat_states(states: np.ndarray, count: int = 1000) -> np.ndarray:
