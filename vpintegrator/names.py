@@ -41,7 +41,7 @@ OTHER_NAMES = {
     "euler": "explicit-euler",
     "forward-euler": "explicit-euler",
 }
-OPTIMIZERS = ("auto", "levenberg-marquardt", "adam", "momentum", "linear", "l-bfgs")
+OPTIMIZERS = ("auto", "levenberg-marquardt", "adam", "momentum", "stiefel-adam", "linear", "l-bfgs")
 DEFAULT_SECONDS = 150.0  # of a training whose budget nobody gives
 LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")

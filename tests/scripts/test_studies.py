@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,6 +60,43 @@ def test_attention(script, tmp_path):
     options = ("--seconds", "1", "--seeds", "1", "--count", "30", "--model", "vpff")
     output = run(script("attention"), "--folder", ".", "--case", "a component unseen", *options)
     assert "after 20 steps" in output and (tmp_path / "a-component-unseen.h5").exists()
+
+
+@pytest.mark.filterwarnings("ignore")  # of models that have learned nothing in an instant
+def test_long_rollouts_of_windows(script, tmp_path, monkeypatch, capsys):
+    """Each seed leaves a model and a record, from which a second run makes the same table."""
+    long = script("long_windows")
+    options = {"seconds": 0.3, "grows": False, "steps": (10, 30), "count": 40}
+    choice = (tmp_path, ["rigid-body"], ["resnet"], [3])
+    for name in ("compare", "rollout"):
+        monkeypatch.setattr(vp, name, partial(getattr(vp, name), compiled=False))
+    long.compare_windows(*choice, seeds=1, **options)
+    table = capsys.readouterr().out
+    records = [read(path) for path in sorted(tmp_path.glob("rigid-body-neurons-resnet-3-3-*.json"))]
+    assert len(records) == 1 and "squared momentum, 30" in table
+    for record in records:
+        assert len(record["lost"]) == 2 and record["windows"] > 1e-3
+        assert record["drift"]["energy"][0] <= record["drift"]["energy"][1]
+        assert record["drift"]["energy"][1] <= record["worst"]["energy"][1]
+    monkeypatch.setattr(long, "trained", None)  # what is there is not done again
+    long.compare_windows(*choice, seeds=1, **options)
+    assert capsys.readouterr().out.splitlines()[-4:] == table.splitlines()[-4:]
+
+
+def test_rows_of_long_rollouts(script):
+    """Every window is whole or shifted, and symplectic models are for canonical systems."""
+    long = script("long_windows")
+    body, oscillators = map(vp.load_system, ("rigid-body", "coupled-oscillators"))
+    rows = long.rows_of(body)
+    assert {row.model for row in rows} == {"vpt", "vpmt", "transformer", "resnet", "vpff"}
+    assert {row.model for row in long.rows_of(oscillators)} == {*long.rows_of(body)[0][:1]} | {
+        *("vpmt", "transformer", "resnet", "vpff", "spt", "spff")
+    }
+    assert {row.window for row in rows if row.model == "vpt"} == {2, 3, 5, 8}
+    words = {row.words for row in rows if row.model == "vpt"}
+    assert words == {"whole", "shifted"}
+    assert [row.words for row in rows if row.window == 1] == ["last state", "last state"]
+    assert all(vp.load_system(path).invariants for path in long.SYSTEMS.values())
 
 
 class InProcess:

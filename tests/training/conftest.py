@@ -13,7 +13,7 @@ from vpintegrator.training import Budget, Fit, History, Trainer
 from vpintegrator.training.training_data import TrainingData
 
 # linear is for generating functions
-ITERATIVE = tuple(name for name in OPTIMIZERS if name not in ("auto", "linear"))
+ITERATIVE = tuple(name for name in OPTIMIZERS if name not in ("auto", "linear", "stiefel-adam"))
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import vpintegrator as vp
 from vpintegrator import nn
 from vpintegrator.errors import InputError
 from vpintegrator.training import StiefelAdam
@@ -125,3 +126,88 @@ def test_weights_elsewhere_are_refused(weight, message):
         StiefelAdam([torch.nn.Parameter(weight)])
     with pytest.raises(InputError, match="lr"):
         StiefelAdam([torch.nn.Parameter(torch.eye(3))], lr=-1.0)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* is not to be relied on")
+
+
+def dataset_of(tmp_path):
+    return vp.generate("pendulum", tmp_path / "pendulum.h5", count=30, steps=10)
+
+
+def weights_of(model):
+    parts = [each for each in model.modules() if isinstance(each, nn.Heads)]
+    return [each.weight for each in parts]
+
+
+@pytest.mark.parametrize("compiled", [False, None])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("transformer", {"heads": 2}),
+        ("transformer", {"heads": 2, "block": "encoder", "dtype": "float32"}),
+        ("vpmt", {}),
+    ],
+)
+def test_a_training_keeps_the_projections_of_a_model(tmp_path, name, arguments, compiled):
+    """They move, as the other weights do, and stay orthonormal."""
+    data = dataset_of(tmp_path)
+    torch.manual_seed(0)
+    model = vp.models.build(data.system, name, arguments)
+    before = copy.deepcopy(model)
+    history = vp.train(model, data, optimizer="stiefel-adam", epochs=15, compiled=compiled)
+    assert history.optimizer == "stiefel-adam"
+    assert history.validation_error[-1] < 0.7 * history.validation_error[0]
+    tolerance = 1e-14 if model.scale.dtype == DOUBLE else 1e-6
+    for weight, old in zip(weights_of(model), weights_of(before), strict=True):
+        assert nn.orthonormality_error(weight) < tolerance
+        assert (weight - old).abs().max() > 1e-3
+    assert nn.orthonormality_error(weights_of(trained_by_adam(before, data))[0]) > 1e-3
+
+
+def trained_by_adam(model, data):
+    vp.train(model, data, optimizer="adam", epochs=15)
+    return model
+
+
+def test_other_weights_move_as_by_adam(tmp_path):
+    """Without projections that see a gradient the two optimizers are one."""
+    data = dataset_of(tmp_path)
+    torch.manual_seed(0)
+    model = vp.models.build(data.system, "transformer", {"heads": 2})
+    for weight in weights_of(model):
+        weight.requires_grad_(False)
+    weights_of(model)[0].requires_grad_()
+    twin = copy.deepcopy(model)
+    kinds = ("stiefel-adam", "adam")
+    for each, kind in zip((model, twin), kinds, strict=True):
+        vp.train(
+            each, data, optimizer=kind, epochs=1, batch=1 << 19, compiled=False, normalise=True
+        )
+    first = {id(weights_of(each)[0]) for each in (model, twin)}
+    pairs = zip(model.parameters(), twin.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs if id(a) not in first)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("vpt", {}, "vpt has no projections .* use adam, or a model with multihead attention"),
+        ("resnet", {}, "resnet has no projections"),
+        ("transformer", {"attention": "general"}, "transformer has no projections"),
+        ("transformer", {"heads": 2, "stiefel": True}, "leave out stiefel, or use adam"),
+        ("vpmt", {"stiefel": True}, "leave out stiefel"),
+    ],
+)
+def test_models_without_free_projections_are_refused(tmp_path, name, arguments, message):
+    data = dataset_of(tmp_path)
+    model = vp.models.build(data.system, name, arguments)
+    with pytest.raises(InputError, match=message):
+        vp.train(model, data, optimizer="stiefel-adam", epochs=1)
+
+
+def test_projections_that_adam_has_moved_are_refused(tmp_path):
+    data = dataset_of(tmp_path)
+    model = trained_by_adam(vp.models.build(data.system, "transformer", {"heads": 2}), data)
+    with pytest.raises(InputError, match=r"no longer orthonormal .* an untrained model"):
+        vp.train(model, data, optimizer="stiefel-adam", epochs=1)

@@ -51,7 +51,9 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
     target=cli.number("ERROR", "Stop at this validation error."),
     prefer=cli.choice("WHAT", ["error", "cost"], "cost: the cheapest step below --target. [error]"),
     optimizer=cli.choice(
-        "NAME", OPTIMIZERS, "levenberg-marquardt, adam, momentum, l-bfgs, linear. [by size]"
+        "NAME",
+        OPTIMIZERS,
+        "levenberg-marquardt, adam, stiefel-adam, momentum, l-bfgs, linear. [by size]",
     ),
     batch=cli.whole(1, "Windows in a step of the optimizer."),
     learning_rate=cli.number("RATE", "Of Adam (0.005) and momentum (0.1), at first."),

@@ -282,6 +282,8 @@ class Heads(Layer):
     ----------
     weight : Parameter, (head, width, dim)
     bias : Parameter, (head * width,), or None
+    orthonormal : bool
+        Whether the rows of each head are orthonormal at first.
 
     Examples
     --------
@@ -308,6 +310,7 @@ class Heads(Layer):
         self.dim = dim
         self.heads = heads
         self.width = whole("width", width)
+        self.orthonormal = orthonormal
         weight = torch.empty(heads, width, dim, **self.factory_kwargs)
         if orthonormal:
             for projection in weight:

@@ -19,6 +19,7 @@ from vpintegrator.training.least_squares import DampedIteration, NormalEquations
 from vpintegrator.training.linear import enough_pairs
 from vpintegrator.training.regression import solve
 from vpintegrator.training.residuals import Objective, Residuals, machine_windows, relative
+from vpintegrator.training.stiefel_adam import StiefelAdam, projections
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -309,6 +310,12 @@ class Adam(Optimizer):
         """Return the number of steps in an epoch, one for each batch."""
         return min(pairs, cls.longest) / batch
 
+    def move(self, gradient: torch.Tensor, rate: float) -> None:
+        """Do one step from the parameters along a gradient of the loss."""
+        self.optimizer.param_groups[0]["lr"] = rate
+        self.parameters.grad = gradient
+        self.optimizer.step()
+
     def decay(self, progress: float) -> float:
         """Return the factor of the learning rate at a share of the budget."""
         return 1e-3 + (1 - 1e-3) * (0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
@@ -319,7 +326,7 @@ class Adam(Optimizer):
 
     def epoch(self, progress: float) -> float:
         """Train on the windows once, at a rate that falls with ``progress``."""
-        self.optimizer.param_groups[0]["lr"] = self.rate * self.decay(progress)
+        rate = self.rate * self.decay(progress)
         self.parameters.data.copy_(self.residuals.read())
         sums = self.parameters.new_zeros(2, requires_grad=False)
         states = 0
@@ -329,8 +336,7 @@ class Adam(Optimizer):
             for pair in islice(batches, math.ceil(self.longest / self.batch)):
                 pair = self.ready(pair)
                 squares, gradient = self.residuals.gradient(self.parameters, pair)
-                self.parameters.grad = gradient / self.divisor(squares[0], pair.targets)
-                self.optimizer.step()
+                self.move(gradient / self.divisor(squares[0], pair.targets), rate)
                 sums += squares
                 states += pair.targets[..., 0].numel()
         finally:  # also of an epoch that is left
@@ -389,6 +395,53 @@ class Momentum(Adam):
 
     def torch_optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.SGD([self.parameters], self.rate, self.decay_of_gradients)
+
+
+class ManifoldAdam(Adam):
+    """Adam on the Stiefel manifold for projections of heads, and ``Adam`` for all other weights.
+
+    The rows of the projections are orthonormal at first, and stay so to rounding. Batches and the
+    fall of the rate are those of ``Adam``; see :class:`StiefelAdam` for the steps.
+
+    Parameters
+    ----------
+    model, pairs, objective, generator, compiled
+        See :class:`Optimizer`.
+    batch, learning_rate
+        1024 windows and 0.005 by default.
+    """
+
+    name = "stiefel-adam"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.weights: list[torch.nn.Parameter] = []
+        self.places: list[slice] = []  # of the weights in the vector of all parameters
+        wanted = {id(heads.weight) for heads in projections(self.model)}
+        end = 0
+        for weight in self.residuals.trained.values():
+            place = slice(end, end + weight.numel())
+            end = place.stop
+            if id(weight) in wanted:
+                view = self.parameters.data[place].view(weight.shape)  # in the vector's memory
+                self.weights.append(torch.nn.Parameter(view))
+                self.places.append(place)
+        self.on_manifold = StiefelAdam(self.weights, lr=self.rate, betas=self.betas)
+
+    def move(self, gradient: torch.Tensor, rate: float) -> None:
+        """Move the projections on the manifold, and the other weights along the gradient."""
+        gradient = gradient.clone()
+        for weight, place in zip(self.weights, self.places, strict=True):
+            weight.grad = gradient[place].reshape(weight.shape).clone()
+            gradient[place] = 0.0  # Adam leaves weights without a gradient where they are
+        super().move(gradient, rate)
+        self.on_manifold.param_groups[0]["lr"] = rate
+        self.on_manifold.step()
+
+    def roll_back(self) -> None:
+        """Reset the moments of both optimizers, and reduce the learning rate."""
+        super().roll_back()
+        self.on_manifold.state.clear()
 
 
 class LinearSolve(Optimizer):
@@ -467,6 +520,7 @@ _ALL: tuple[type[Optimizer], ...] = (
     LevenbergMarquardt,
     Adam,
     Momentum,
+    ManifoldAdam,
     LinearSolve,
     LBFGS,
 )

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.nn.utils.parametrize import is_parametrized
 
 from vpintegrator.arguments import positive
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import cayley
+from vpintegrator.nn.scores import Heads, orthonormality_error
 
 _TOLERANCE = 1e-3  # of rows that are to be orthonormal, also in single precision
 
@@ -157,6 +159,49 @@ def skew_of_columns(columns: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.cat([A, -C.mT], -1), torch.cat([C, zero], -1)], -2)
 
 
+def projections(model: torch.nn.Module) -> list[Heads]:
+    """Return the trained projections of a network that are orthonormal at first, but not kept so.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.stiefel_adam import projections
+    >>> len(projections(vp.nn.MultiHeadAttention(4, 2)))  # of queries, keys and values
+    3
+    """
+    heads = [each for each in model.modules() if isinstance(each, Heads) and each.orthonormal]
+    free = [each for each in heads if not is_parametrized(each, "weight")]
+    return [each for each in free if each.weight.requires_grad]
+
+
+def check_projections(model: torch.nn.Module, name: str) -> None:
+    """Raise InputError unless a network has projections for Adam on the Stiefel manifold.
+
+    Parameters
+    ----------
+    model
+        The network.
+    name
+        Its name in messages.
+    """
+    heads = projections(model)
+    if any(isinstance(each, Heads) and is_parametrized(each, "weight") for each in model.modules()):
+        raise InputError(
+            f"the projections of {name} are computed from free weights already (stiefel = true), "
+            "and stiefel-adam needs their own; leave out stiefel, or use adam"
+        )
+    if not heads:
+        raise InputError(
+            f"{name} has no projections that are orthonormal at first, for which stiefel-adam is; "
+            "use adam, or a model with multihead attention by projections, such as transformer"
+        )
+    error = max(orthonormality_error(each.weight) for each in heads)
+    if not error < _TOLERANCE:
+        raise InputError(
+            f"the projections of {name} are no longer orthonormal (by {error:.1e}), after training "
+            "by another optimizer; use adam, or an untrained model"
+        )
+
+
 def _check_orthonormal(weight: torch.Tensor) -> None:
     """Raise InputError unless the rows of a weight are orthonormal."""
     shape = tuple(weight.shape)
@@ -165,8 +210,7 @@ def _check_orthonormal(weight: torch.Tensor) -> None:
             f"a weight of shape {shape} cannot have orthonormal rows; StiefelAdam trains matrices "
             "with at most as many rows as columns, and other weights need another optimizer"
         )
-    one = torch.eye(shape[-2], dtype=weight.dtype, device=weight.device)
-    error = float((weight.detach() @ weight.detach().mT - one).abs().max())
+    error = orthonormality_error(weight.detach())
     if not error < _TOLERANCE:
         raise InputError(
             f"the rows of a weight of shape {shape} are not orthonormal (by {error:.1e}); begin "

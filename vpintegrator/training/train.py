@@ -36,12 +36,14 @@ from vpintegrator.training.optimizers import (
     BY_NAME,
     LBFGS,
     LinearSolve,
+    ManifoldAdam,
     Optimizer,
     PublishedAdam,
 )
 from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.residuals import Loss, doubt, relative_error
 from vpintegrator.training.results import History, Show, training_bar
+from vpintegrator.training.stiefel_adam import check_projections
 from vpintegrator.training.training_data import TrainingData
 
 _EXPLODED = 100.0  # times the best error so far
@@ -103,6 +105,8 @@ def train(
         Name out of ``vpintegrator.training.OPTIMIZERS``, or ``auto``. In double precision ``auto``
         is Levenberg-Marquardt up to 5,000 parameters. Beyond them, in single precision and with
         batch norm it is Adam. Generating functions and linear maps have a linear solve.
+        ``stiefel-adam`` moves projections of multihead attention on the Stiefel manifold by
+        :class:`vpintegrator.training.StiefelAdam`, and all other weights by Adam.
     seconds, epochs, target, patience
         Limits: training ends when either of the first two is used up, at a validation error of
         ``target``, or when that error has not fallen by a tenth in so many epochs as ``patience``
@@ -372,6 +376,8 @@ def choose_optimizer(model: Model, options: TrainingOptions) -> type[Optimizer]:
     able = ", or ".join(each.name for each in BY_NAME.values() if each.follows_gradients)
     if options.learning_rate is not None and not optimizer.follows_gradients:
         raise InputError(f"learning_rate is an option of {able}; {optimizer.name} has none")
+    if optimizer is ManifoldAdam:
+        check_projections(model, model.name)
     if not isinstance(options.loss, str) and not (
         optimizer.follows_gradients or optimizer is LBFGS
     ):
