@@ -1,11 +1,13 @@
 """The reproduction of the published experiment, with hardly any training."""
 
+import csv
 import importlib
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import vpintegrator as vp
 from tests.scripts.conftest import run
@@ -13,24 +15,68 @@ from tests.scripts.conftest import run
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
-@pytest.mark.filterwarnings("ignore:.* is not to be relied on")
-def test_the_rigid_body(monkeypatch, tmp_path):
+@pytest.fixture
+def study(monkeypatch):
     monkeypatch.syspath_prepend(SCRIPTS)
-    module = importlib.import_module("reproduce_rigid_body")
-    monkeypatch.setattr(vp, "draw", lambda report, folder, overwrite: Path(folder).mkdir())
+    return importlib.import_module("reproduce_rigid_body")
+
+
+@pytest.mark.filterwarnings("ignore:.* is not to be relied on")
+def test_the_rigid_body(study, monkeypatch, tmp_path):
+    monkeypatch.setattr(vp, "draw", lambda report, folder, overwrite: folder.mkdir(parents=True))
     monkeypatch.setattr(vp, "compare", partial(vp.compare, compiled=False))
     folder = tmp_path / "study"
     fewer = ["--epochs", "2", "--seeds", "2", "--seconds", "0.5", "--time", "2", "--count", "60"]
-    output = run(module, *fewer, "-o", str(folder))
+    output = run(study, *fewer, "-o", str(folder))
     lines = {line[:32].strip() for line in output.splitlines()}
-    titles = {f"{name} (2 seeds)" for name in module.NETWORKS}
+    titles = {f"{name} (2 seeds)" for name in study.NETWORKS}
     assert {*titles, "our VPT", "RK4", "VPT, published weights"} <= lines
-    report = vp.open_rollout(folder / "rollout.h5")
-    assert {*module.NETWORKS} < {*report.runs}
-    assert report.is_reference_given
-    states = vp.integrate("rigid-body", "implicit-midpoint", module.ORBITS, 0.2, 10)
-    np.testing.assert_array_equal(report.reference, states)
+    for source, orbits in study.ORBITS.items():
+        report = vp.open_rollout(folder / f"rollout-{source}.h5")
+        assert {*study.NETWORKS} < {*report.runs}
+        assert report.is_reference_given
+        states = vp.integrate("rigid-body", "implicit-midpoint", orbits.initial, 0.2, 10)
+        np.testing.assert_array_equal(report.reference, states)
     model = vp.load(folder / "vpt-1.safetensors")
     assert (model.scale == 1).all()  # as published
     assert "adam, as published" in model.metadata["training"]
-    assert (folder / "figures" / "training-loss.png").exists()
+    for kind in ("png", "pdf"):
+        assert (folder / "figures" / f"training-loss.{kind}").exists()
+    with (folder / "training-times.csv").open() as file:
+        times = {row["network"]: row for row in csv.DictReader(file)}
+    assert times["standard transformer"]["parameters"] == "213"
+    assert times["VPT"]["epochs"] == "2" and float(times["VPT"]["seconds"]) > 0
+
+
+def test_orbits_are_those_of_the_literature(study):
+    paper = [[np.sin(1.1), 0, np.cos(1.1)], [0, np.sin(1.1), np.cos(1.1)]]
+    np.testing.assert_allclose(study.ORBITS["paper"].initial, paper)
+    assert study.ORBITS["paper"].time == 100
+    assert study.ORBITS["tutorial"].time == 120
+
+
+@pytest.mark.parametrize("name", ["feed-forward", "VPT", "standard transformer"])
+def test_weights_of_size_one(study, name):
+    """They fill the interval of Glorot and Bengio, and the biases are zero."""
+    torch.manual_seed(0)
+    model = study.NETWORKS[name]()
+    study.set_glorot(model)
+    for part, weight in model.named_parameters():
+        if part.endswith("bias"):
+            assert not weight.any()
+        else:
+            bound = (6 / (1 + 3)) ** 0.5 if weight.ndim == 1 else 1.0
+            assert 0 < weight.abs().max() <= bound
+    matrices = [weight.flatten() for part, weight in model.named_parameters() if "bias" not in part]
+    assert torch.cat(matrices).abs().max() > 0.9
+
+
+def test_losses_have_the_colours_of_the_rollout(study, tmp_path, monkeypatch):
+    report = vp.compare(None, ["rk4", "implicit-midpoint"], system="pendulum", steps=5)
+    scene = study.Scene(report)
+    history = vp.training.History("adam", 0, 1, epoch=[1, 2], training_error=[0.5, 0.1])
+    drawn = []
+    monkeypatch.setattr(study.pyplot, "close", drawn.append)
+    study._draw_losses(dict.fromkeys(("implicit-midpoint", "rk4"), history), scene, tmp_path)
+    lines = {line.get_label(): line.get_color() for line in drawn[0].axes[0].lines}
+    assert lines == {name: scene.colour(name) for name in ("implicit-midpoint", "rk4")}
