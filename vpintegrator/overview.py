@@ -18,7 +18,7 @@ import numpy as np
 from vpintegrator.arguments import as_path
 from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
 from vpintegrator.errors import InputError, nearest, printable
-from vpintegrator.models.registry import ARCHITECTURES, DESCRIPTIONS
+from vpintegrator.models.registry import ARCHITECTURES, DESCRIPTIONS, GROUPS
 from vpintegrator.names import CLASSICAL_METHODS, OTHER_NAMES, method_name
 from vpintegrator.storage.files import check_input
 from vpintegrator.storage.toml import read_toml
@@ -217,8 +217,13 @@ def _methods() -> Overview:
 
 
 def _models() -> Overview:
-    text = _table([{"model": name, "what it is": words} for name, words in DESCRIPTIONS.items()])
-    return Overview(f"{text}\nvp-show vpt lists the arguments of vpt", {"models": DESCRIPTIONS})
+    width = max(map(len, DESCRIPTIONS))
+    lines: list[str] = []
+    for group, models in GROUPS.items():
+        lines += [*[""] * bool(lines), group]
+        lines += [f"  {name.ljust(width)}  {words}" for name, words in models.items()]
+    text = "\n".join([*lines, "", "vp-show vpt lists the arguments of vpt"])
+    return Overview(text, {"models": GROUPS})
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -98,6 +98,15 @@ SYMPLECTIC = {
         {"attention": "softmax", "normaliser": "vector", "weighting": "arbitrary", "width": 4},
     ),
     "shears by constants": ("spt", {**ALL, "attention": "linear", **POLYNOMIAL}),
+    "sympnet-g": ("sympnet-g", {"width": 5}),
+    "sympnet-la": ("sympnet-la", {"linear": 1}),
+    "henonnet": ("henonnet", {"width": 5}),
+    "ghnn": ("ghnn", {"width": 4}),
+    "separable energies": ("hnn", {"separable": True, "width": 4}),
+    "separable energies, fourth order": (
+        "hnn",
+        {"separable": True, "width": 4, "method": "yoshida-4", "substeps": 2},
+    ),
 }
 FAMILIES = {
     "family of polynomials": ("vpff", POLYNOMIAL | RATE),
@@ -123,6 +132,8 @@ REVERSIBLE = {
     for which, symmetries in SYMMETRIES.items()
 }
 DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
+# hidden layers in several stages or steps in a row
+DEFAULTS |= {name: (name, {"width": 5}) for name in ("hnn", "ghnn", "neural-ode", "lstm", "gru")}
 DEFAULTS["lagrangian"] = ("lagrangian", {"degree": 2})  # a function of twice the components
 CASES = DEFAULTS | VOLUME | SIZED | SYMPLECTIC | FAMILIES | TRANSFORMERS
 CASES["discrete Lagrangian"] = ("lagrangian", {"dim": 2, "periodic": [(1, 6.0)]})

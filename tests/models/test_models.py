@@ -58,7 +58,7 @@ def test_what_models_keep_at_any_weights(case, seed, dim, window, scale):
         case, seed, scale, **({"dim": dim, "window": window} if case in cases.VOLUME else {})
     )
     X, k = windows(model, seed)
-    symplectic = model.name.startswith("sp") or model.name == "sgf"
+    symplectic = model.name in {name for name, _ in cases.SYMPLECTIC.values()}
     assert model.structure.keeps_volume and model.structure.is_symplectic == symplectic
     y = model(X, *k)
     size = max(1.0, float(y.detach().abs().max()))
@@ -128,6 +128,7 @@ def test_files_and_copies(case, dtype, tmp_path):
         *("LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles"),
         *("exact terms", "explicit time", "vpmt, both kinds of attention"),
         *("shears by softmax", "shears by softmax of columns", "shears by constants"),
+        *("separable energies", "separable energies, fourth order"),
     ],
 )
 def test_machine_code_gives_the_same_map(case):

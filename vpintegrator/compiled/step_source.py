@@ -21,6 +21,7 @@ from vpintegrator.compiled.program import InlineProgram, Program, scalar_functio
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 from vpintegrator.compiled.source import enumeration, header, prelude, translation_units
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.compositions import moves_of
 from vpintegrator.dynamics.expressions.nodes import Function, Number, Symbol, Value, fold, size
 from vpintegrator.dynamics.python_functions import Term
 from vpintegrator.maps import (
@@ -32,7 +33,7 @@ from vpintegrator.maps import (
 )
 from vpintegrator.maps.boris import field_formulas, kick
 from vpintegrator.maps.gauss_legendre import scaled_tableau
-from vpintegrator.maps.splitting import Splitting, moves_of
+from vpintegrator.maps.splitting import Splitting
 
 MOST_OPERATIONS = 500_000
 _PLAIN = 16  # whole numbers up to which are part of the code

@@ -9,6 +9,7 @@ the same order for any number of parts as it has for two (McLachlan, SIAM J. Sci
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 
 def _palindrome(half: Sequence[float]) -> tuple[float, ...]:
@@ -80,3 +81,17 @@ FACTORS: dict[str, tuple[float, ...]] = {
         (0.148816447901042, -0.132385865767784, 0.067307604692185, 0.432666402578175),
     ),
 }
+
+
+@cache
+def moves_of(factors: tuple[float, ...], parts: int) -> tuple[tuple[int, float], ...]:
+    """Return the parts in the order in which they move, each with its share of the step."""
+    moves: list[tuple[int, float]] = []
+    for k, factor in enumerate(factors):
+        for part in range(parts) if k % 2 == 0 else reversed(range(parts)):
+            # the rates of a part do not change while it moves
+            if moves and moves[-1][0] == part:
+                moves[-1] = (part, moves[-1][1] + factor)
+            else:
+                moves.append((part, factor))
+    return tuple(moves)

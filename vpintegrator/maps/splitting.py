@@ -16,14 +16,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.claims import vanishes
-from vpintegrator.dynamics.compositions import FACTORS
+from vpintegrator.dynamics.compositions import FACTORS, moves_of
 from vpintegrator.dynamics.equations import Equations, SparseFunction, stack_rows, zeros_like
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod, once_per_system
@@ -125,20 +125,6 @@ class Splitting(OneStepMethod):
                 result[i] += (factor * step * value) * result[j]
             moved[part.place] += (factor * step) * stack_rows(part.field(components), moved[0])
         return np.ascontiguousarray(result.transpose(2, 0, 1))
-
-
-@cache
-def moves_of(factors: tuple[float, ...], parts: int) -> tuple[tuple[int, float], ...]:
-    """Return the parts in the order in which they move, each with its share of the step."""
-    moves: list[tuple[int, float]] = []
-    for k, factor in enumerate(factors):
-        for part in range(parts) if k % 2 == 0 else reversed(range(parts)):
-            # the rates of a part do not change while it moves
-            if moves and moves[-1][0] == part:
-                moves[-1] = (part, moves[-1][1] + factor)
-            else:
-                moves.append((part, factor))
-    return tuple(moves)
 
 
 @final

@@ -617,7 +617,7 @@ class Model(Stored, Map):
             scale,
             spread,
             symmetries=self.reversing_symmetries[:, : self.dim, : self.dim],
-            canonical=self.moving if self._canonical else 0,
+            canonical=self.moving if self._canonical or self.canonical else 0,
         )
         if self.parameter_count:
             own = [self.get_buffer(name).double().cpu() for name in UNITS]

@@ -1,6 +1,6 @@
 """Architectures of this package by name, imported on first use.
 
-A new model is a line of ``CLASSES`` and of ``DESCRIPTIONS``, and where it has a file of its own an
+A new model is a line of ``CLASSES`` and of ``GROUPS``, and where it has a file of its own an
 import for type checkers.
 """
 
@@ -14,10 +14,13 @@ from vpintegrator.errors import InputError, nearest
 
 if TYPE_CHECKING:  # the names of these files, as vpintegrator.models has them
     from vpintegrator.models.discrete_lagrangian import *
+    from vpintegrator.models.field_networks import *
     from vpintegrator.models.generating_functions import *
     from vpintegrator.models.known_equations import *
     from vpintegrator.models.model import Model
+    from vpintegrator.models.recurrent import *
     from vpintegrator.models.symplectic import *
+    from vpintegrator.models.sympnets import *
     from vpintegrator.models.transformers import *
     from vpintegrator.models.unstructured import *
     from vpintegrator.models.volume_preserving import *
@@ -26,35 +29,62 @@ if TYPE_CHECKING:  # the names of these files, as vpintegrator.models has them
 # file and class of each model
 CLASSES = {
     "vpt": "volume_preserving_transformers.VolumePreservingTransformer",
-    "vpff": "volume_preserving.VolumePreservingFeedForward",
     "vpmt": "volume_preserving_transformers.VolumePreservingMultiheadTransformer",
+    "spt": "symplectic.SymplecticTransformer",
+    "transformer": "transformers.StandardTransformer",
+    "vpff": "volume_preserving.VolumePreservingFeedForward",
     "spff": "symplectic.SymplecticFeedForward",
     "sgf": "generating_functions.SymplecticGeneratingFunctionMap",
     "vpgf": "generating_functions.VolumePreservingGeneratingFunctionMap",
     "lagrangian": "discrete_lagrangian.DiscreteLagrangianMap",
-    "linear": "unstructured.LinearMap",
-    "polynomial": "unstructured.PolynomialMap",
-    "split": "known_equations.SplittingMap",
-    "spt": "symplectic.SymplecticTransformer",
-    "transformer": "transformers.StandardTransformer",
+    "sympnet-g": "sympnets.GradientSympNet",
+    "sympnet-la": "sympnets.LinearActivationSympNet",
+    "henonnet": "sympnets.HenonNet",
+    "hnn": "field_networks.HamiltonianNetwork",
+    "ghnn": "field_networks.GeneralizedHamiltonianNetwork",
+    "neural-ode": "field_networks.NeuralODE",
+    "lstm": "recurrent.LSTM",
+    "gru": "recurrent.GRU",
     "resnet": "unstructured.ResidualNetwork",
+    "polynomial": "unstructured.PolynomialMap",
+    "linear": "unstructured.LinearMap",
+    "split": "known_equations.SplittingMap",
 }
-# a line about each
-DESCRIPTIONS = {
-    "vpt": "volume-preserving transformer: attention by rotations, then couplings",
-    "vpff": "volume-preserving feed-forward network: couplings or triangular layers, one step",
-    "vpmt": "volume-preserving multihead transformer: softmax attention inside couplings",
-    "spff": "symplectic feed-forward network: gradient couplings, SympNets, HenonNets, one step",
-    "sgf": "symplectic map of a generating function: one step, trained by one linear solve",
-    "vpgf": "volume-preserving map of generating functions: one step, by one linear solve",
-    "lagrangian": "discrete Lagrangian: two steps of positions alone, by one linear solve",
-    "linear": "linear map: one step, by least squares",
-    "polynomial": "polynomial map of states or windows: ridge regression, no structure",
-    "split": "learned splitting: exact flows of the parts of known equations, few coefficients",
-    "spt": "symplectic transformer: symplectic attention over a window, then gradient couplings",
-    "transformer": "standard transformer: multihead attention and residual layers, no structure",
-    "resnet": "residual network: the plain baseline, no structure",
+# a line about each, by what they are used for
+GROUPS = {
+    "multi-step with attention": {
+        "vpt": "volume-preserving transformer: attention by rotations, then couplings",
+        "vpmt": "volume-preserving multihead transformer: softmax attention inside couplings",
+        "spt": "symplectic transformer: symplectic attention over a window, then gradient "
+        "couplings",
+        "transformer": "standard transformer: multihead attention and residual layers, no "
+        "structure",
+    },
+    "one step with structure": {
+        "vpff": "volume-preserving feed-forward network: couplings or triangular layers, one step",
+        "spff": "symplectic feed-forward network: gradient couplings, one step",
+        "sgf": "symplectic map of a generating function: one step, trained by one linear solve",
+        "vpgf": "volume-preserving map of generating functions: one step, by one linear solve",
+        "lagrangian": "discrete Lagrangian: two steps of positions alone, by one linear solve",
+    },
+    "baselines": {
+        "sympnet-g": "G-SympNet: gradient modules, symplectic",
+        "sympnet-la": "LA-SympNet: linear and activation modules, symplectic",
+        "henonnet": "HenonNet: Henon layers, symplectic",
+        "hnn": "Hamiltonian network: a learned energy, stepped by a classical method",
+        "ghnn": "generalized Hamiltonian network: symplectic Euler steps of learned energies",
+        "neural-ode": "neural ODE: a learned vector field, stepped by a Runge-Kutta method",
+        "lstm": "long short-term memory on a window, no structure",
+        "gru": "gated recurrent units on a window, no structure",
+        "resnet": "residual network, no structure",
+        "polynomial": "polynomial map of states or windows: ridge regression, no structure",
+        "linear": "linear map: one step, by least squares",
+    },
+    "made from equations": {
+        "split": "learned splitting: exact flows of the parts of known equations, few coefficients",
+    },
 }
+DESCRIPTIONS = {name: words for group in GROUPS.values() for name, words in group.items()}
 
 
 class Architectures(Mapping[str, "type[Model]"]):

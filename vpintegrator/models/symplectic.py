@@ -38,9 +38,7 @@ class SymplecticFeedForward(Model):
     .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad D\psi^T J\, D\psi = J
 
     Exactly symplectic and explicitly invertible; with reversing symmetries also reversible. The
-    published networks are its settings without reversing symmetries: G-SympNets are
-    ``functions = "neurons"``, LA-SympNets ``layer = "linear-activation"``, HenonNets
-    ``layer = "henon"``.
+    published networks ``sympnet-g``, ``sympnet-la`` and ``henonnet`` are models of their own.
 
     Parameters
     ----------

@@ -38,6 +38,11 @@ from vpintegrator.nn.feed_forward import EncoderBlock as EncoderBlock
 from vpintegrator.nn.feed_forward import PointwiseFeedForward as PointwiseFeedForward
 from vpintegrator.nn.feed_forward import PolynomialLayer as PolynomialLayer
 from vpintegrator.nn.feed_forward import ResidualLayer as ResidualLayer
+from vpintegrator.nn.fields import EnergyNetwork as EnergyNetwork
+from vpintegrator.nn.fields import HamiltonianField as HamiltonianField
+from vpintegrator.nn.fields import Perceptron as Perceptron
+from vpintegrator.nn.flows import RungeKuttaFlow as RungeKuttaFlow
+from vpintegrator.nn.flows import SplitFlow as SplitFlow
 from vpintegrator.nn.generating_function import GeneratingFunction as GeneratingFunction
 from vpintegrator.nn.generating_maps import (
     SymplecticGeneratingFunction as SymplecticGeneratingFunction,
@@ -55,6 +60,8 @@ from vpintegrator.nn.lift import Lifted as Lifted
 from vpintegrator.nn.multihead_rotations import (
     MultiHeadVolumePreservingAttention as MultiHeadVolumePreservingAttention,
 )
+from vpintegrator.nn.recurrent import GatedRecurrentUnit as GatedRecurrentUnit
+from vpintegrator.nn.recurrent import LongShortTermMemory as LongShortTermMemory
 from vpintegrator.nn.scores import AdditiveScores as AdditiveScores
 from vpintegrator.nn.scores import BilinearScores as BilinearScores
 from vpintegrator.nn.scores import Heads as Heads
