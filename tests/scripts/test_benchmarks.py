@@ -57,6 +57,30 @@ def test_the_network_in_jax_is_the_same(script, dtype):
     assert np.abs(found - expected).max() < 50 * np.finfo(found.dtype).eps * np.abs(expected).max()
 
 
+def test_gpu(script, compiler):
+    """PyTorch on the processor in place of a GPU; sides that differ are an error."""
+    module = script("gpu")
+    header, *rows = cells(run(module, "--device", "cpu", "--quick", "--markdown"))
+    assert header == ["model", "work", "machine code", "cpu", "ratio", "difference"]
+    work = [
+        (name, each) for name in ("vpt", "vpmt", "transformer") for each in ("epoch", "rollout")
+    ]
+    assert [(row[0], row[1]) for row in rows] == work
+    assert all(0 < float(row[5]) < 1e-12 for row in rows)
+
+
+def test_a_gpu_that_computes_something_else_is_an_error(script, compiler, monkeypatch):
+    module = script("gpu")
+    monkeypatch.setattr(module, "MODELS", ("transformer",))
+    monkeypatch.setattr(module, "difference", lambda one, other: 1e-9)
+    assert "differ by 1.0e-09" in run(module, "--device", "cpu", "--quick", code=2)
+
+
+def test_without_a_gpu_the_benchmark_says_so(script, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "PyTorch finds no GPU" in run(script("gpu"), code=2)
+
+
 def test_generation(script):
     header, *rows = cells(run(script("generation"), "--quick", "--markdown"))
     assert header == ["method and tolerance", "time", "by vp.generate", "largest error"]
