@@ -77,7 +77,7 @@ def within(limit: float, *arguments: Any) -> None:
     measure(*arguments)
 
 
-def measure(name: str, seconds: float, folder: Path, equations: bool) -> None:
+def measure(name: str, seconds: float, folder: Path, equations: bool, costs: bool) -> None:
     """Train the default on a system, let it run beside classical methods, and write the results."""
     path, model_path = folder / f"{name}.h5", folder / f"{name}-{OWN}.safetensors"
     own = SYSTEMS / f"{name}.toml"
@@ -93,10 +93,11 @@ def measure(name: str, seconds: float, folder: Path, equations: bool) -> None:
         methods.remove(EXPLICIT[1])
     result = {"system": name, "model": model.name, "seconds": seconds, "machine": machine()}
     try:
-        report = vp.compare({OWN: model}, methods, steps=300, trajectories=12, tangent_steps=100)
+        length = {"steps": 300, "trajectories": 12, "tangent_steps": 100}
+        report = vp.compare({OWN: model}, methods, compiled=costs, **length)
         rollout = {run: numbers(report, run) for run in report.runs}
         with processor_seconds():
-            table = vp.one_step({OWN: model}, data, seconds=120)
+            table = vp.one_step({OWN: model}, data, seconds=120 if costs else 0)
         result |= {"rollout": rollout, "one_step": json.loads(table.text)}
     except InputError as error:
         result["failure"] = str(error)
@@ -179,7 +180,8 @@ def cost_cells(result: dict[str, Any]) -> tuple[list[str], str]:
     elif rival is None and reached:
         verdict = "not compared"
     words = rival.words if rival else "none" if own.rivals and not reached else "-"
-    cells = [f"{own.error:.1e}", duration(own.cost), words, two_digits(ratio) if rival else "-"]
+    cost = duration(own.cost) if math.isfinite(own.cost) else "-"
+    cells = [f"{own.error:.1e}", cost, words, two_digits(ratio) if rival else "-"]
     return cells, verdict
 
 
@@ -189,6 +191,9 @@ def cost_cells(result: dict[str, Any]) -> tuple[list[str], str]:
     "--outside", "outside_catalogue", is_flag=True, help="Flows outside the catalogue instead."
 )
 @click.option("--equations", is_flag=True, help="Let training use the equations, too.")
+@click.option(
+    "--costs/--no-costs", default=True, help="Compile the methods, and measure the cost of a step."
+)
 @click.option(
     "--seconds",
     type=float,
@@ -207,6 +212,7 @@ def main(
     systems: str | None,
     outside_catalogue: bool,
     equations: bool,
+    costs: bool,
     seconds: float,
     folder: Path,
     figure: Path | None,
@@ -227,7 +233,7 @@ def main(
         context = multiprocessing.get_context("spawn")
         begin = time.perf_counter()
         limit = 4 * seconds + 120
-        arguments = (limit, name, seconds, folder, equations)
+        arguments = (limit, name, seconds, folder, equations, costs)
         process = context.Process(target=within, args=arguments)
         process.start()
         process.join()

@@ -158,3 +158,20 @@ def test_equations_that_are_unknown_or_of_no_use_are_refused(tmp_path):
         vp.fit(dataset, [Network(architecture="resnet")], equations=True, epochs=1)
     with pytest.raises(InputError, match="no equations"):
         vp.fit(dataset, [search("split")])
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "arguments", "helps"),
+    [
+        ("rigid-body", "split", {}, True),
+        ("coupled-oscillators", "vpff", {"functions": "system"}, True),
+        ("rigid-body", "vpff", {"functions": "system"}, False),  # its equations are polynomials
+        ("rigid-body", "spt", {}, False),  # three components, which no equations change
+    ],
+)
+def test_equations_are_recommended_only_where_they_help(system, name, arguments, helps, tmp_path):
+    dataset = vp.generate(system, tmp_path / "a.h5", count=20, steps=3)
+    network = Network(arguments, architecture=name, training=EAGER)
+    with pytest.raises(InputError) as caught:
+        vp.fit(dataset, [network], epochs=1)
+    assert ("--equations" in str(caught.value)) == helps

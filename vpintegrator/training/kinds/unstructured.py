@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
-from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.training.kinds import kind as base
 from vpintegrator.training.kinds.kind import ModelKind, Sizes, count
 from vpintegrator.training.options import TrainingOptions
@@ -157,8 +156,8 @@ class Network(ModelKind):
         except InputError as error:
             if data.equations or data.dataset.system.is_measured or self.architecture == "auto":
                 raise
-            if not ARCHITECTURES.find(self.architecture).reads_equations:
-                raise
+            if self.refusal(TrainingData(data.dataset, equations=True), self.architecture):
+                raise  # the equations would not help
             raise InputError(
                 f"{error} (training sees states alone; equations=True, --equations, lets it read "
                 "the equations)"
