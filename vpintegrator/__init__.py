@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from vpintegrator.overview import show
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import compare, integrate, open_rollout, rollout
-    from vpintegrator.training import fit, one_step, train
+    from vpintegrator.training import fit, one_step, study, train
 
 __version__ = "0.1.0"
 
@@ -66,7 +66,7 @@ _NAMES = {
         "overview": ("show",),
         "plotting": ("draw",),
         "rollout": ("compare", "integrate", "open_rollout"),
-        "training": ("fit", "one_step", "train"),
+        "training": ("fit", "one_step", "study", "train"),
     }.items()
     for name in names
 }
@@ -104,6 +104,7 @@ __all__ = [
     "save",
     "show",
     "solve",
+    "study",
     "train",
     "training",
     "windows",

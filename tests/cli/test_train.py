@@ -100,11 +100,11 @@ def test_the_skew_weighting_without_symmetries(done, body):
     [
         (["--model", "vpt", "--window", "2", "--depth", "1"], {"window": 2, "depth": 1}),
         (["--model", "vpt", "--set", "time_mixing=true"], {"time_mixing": True}),
-        (["--model", "vpt", "--heads", "1", "--depth", "1"], {"heads": 1}),
+        (["--model", "vpt", "--set", "heads=1", "--depth", "1"], {"heads": 1}),
         (["--model", "transformer", "--set", "stiefel=false"], {"stiefel": False}),
         (["--model", "transformer", "--set", "attention_scale=none"], {}),
         (["--model", "vpff", "--set", "split=0,1|2"], {"split": [[0, 1], [2]]}),
-        (["--model", "resnet", "--width", "6", "--activation", "sin"], {"activation": "sin"}),
+        (["--model", "resnet", "--width", "6", "--set", "activation=sin"], {"activation": "sin"}),
     ],
 )
 def test_arguments_reach_the_model(done, body, options, expected):
@@ -145,7 +145,9 @@ def test_an_option_at_its_default_changes_nothing(done, name):
     flags = [key for key in ("window", "depth", "width", "heads", "activation") if key in declared]
     flags = [key for key in flags if declared[key].default is not None]
     for key in flags:
-        typed = ("--" + key, declared[key].default)
+        is_set = key in ("heads", "activation")
+        value = declared[key].default
+        typed = ("--set", f"{key}={value}") if is_set else ("--" + key, value)
         done(main, data, *typed, *options, "typed.safetensors", "--overwrite")
         other = load("typed.safetensors").state_dict()
         assert all(torch.equal(other[k], own) for k, own in plain.state_dict().items())

@@ -40,11 +40,11 @@ def read_arguments(
     """
     if not entries and (name is None or not options):
         if name is not None:
-            _declared(name)
+            declared_arguments(name)
         return options
     from vpintegrator.overview import GIVEN_OTHERWISE
 
-    known = _declared(name)
+    known = declared_arguments(name)
     result = dict(options)
     for option in options:
         if option not in known and option != "window":  # window 1 is that of one step
@@ -63,11 +63,11 @@ def read_arguments(
             raise InputError(f"--set {entry}: {name or 'no model'} has no argument '{key}'{hint}")
         if key in result:
             raise InputError(f"--set {entry}: {key} is given twice")
-        result[key] = _value(key, text, known[key].kinds, known[key].choices)
+        result[key] = argument_value(key, text, known[key].kinds, known[key].choices)
     return result
 
 
-def _declared(name: str | None) -> dict[str, Any]:
+def declared_arguments(name: str | None) -> dict[str, Any]:
     """Return the arguments of an architecture, or of all of them together."""
     from vpintegrator.models import ARCHITECTURES
     from vpintegrator.models.arguments import arguments_of
@@ -80,7 +80,7 @@ def _declared(name: str | None) -> dict[str, Any]:
     return declared
 
 
-def _value(name: str, text: str, kinds: Collection[Any], choices: Collection[str]) -> Any:
+def argument_value(name: str, text: str, kinds: Collection[Any], choices: Collection[str]) -> Any:
     """Convert a text to a value of one of the kinds."""
     if name == "split":
         from vpintegrator.nn.split import parse_split

@@ -29,7 +29,7 @@ COMMANDS = {
     "vp-gen": ("gen", ("generate",)),
     "vp-import": ("importing", ("import_dataset",)),
     "vp-show": ("show", ("show",)),
-    "vp-train": ("train", ("fit", "train")),
+    "vp-train": ("train", ("fit", "train", "study")),
     "vp-rollout": ("rollout", ("compare",)),
     "vp-plot": ("plot", ("draw",)),
     "vp-export": ("export", ("export",)),
@@ -294,12 +294,13 @@ def read_parameters(entries: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = (part.strip() for part in entry.partition("="))
         if not equals or not name or not value:
             raise InputError(f"'{entry}': a parameter is given as NAME=VALUE, such as I1=3")
-        parts = [_number(part.strip()) for part in value.split(",")]
+        parts = [number_or_text(part.strip()) for part in value.split(",")]
         parameters[name] = parts if len(parts) > 1 else parts[0]
     return parameters
 
 
-def _number(text: str) -> int | float | str:
+def number_or_text(text: str) -> int | float | str:
+    """Return the number that a text says, or the text."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -12,6 +12,7 @@ import click
 
 from vpintegrator.cli import command as cli
 from vpintegrator.cli.arguments import kinds_asked, read_arguments
+from vpintegrator.cli.study import read_study_entries, read_workers, run_study
 from vpintegrator.errors import InputError
 from vpintegrator.names import OPTIMIZERS
 from vpintegrator.storage.files import locked
@@ -36,9 +37,8 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
     window=cli.whole(1, "States that the model reads. [1; of a transformer 3]"),
     depth=cli.whole(1, "Number of layers. [of the model]"),
     width=cli.whole(1, "Neurons of a layer. [of the model]"),
-    heads=cli.whole(1, "Attention heads. [of the model]"),
-    activation=cli.text("NAME", "Activation function: tanh, sigmoid, sin, relu, gelu, softplus."),
     set=cli.many("NAME=VALUE", "Another argument of the model; vp-show NAME lists them."),
+    study=cli.many("NAME=V,V,...", "Train with each value; also model, count, noise, seconds."),
     start=cli.text("MODEL", "Go on from a trained model.", type=click.Path(path_type=Path)),
     recipe=cli.choice(
         "published", ["published"], "Training of arXiv 2312.11166 (--model vpt, ...)."
@@ -59,10 +59,11 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
     learning_rate=cli.number("RATE", "Of Adam (0.005) and momentum (0.1), at first."),
     seed=cli.whole(0, "Seed of weights and batches. [0]", default=0),
     seeds=cli.whole(1, "Train N models with different seeds. [1]", default=1),
+    workers=cli.text("N", "Processes of a study, or the address of a dask scheduler. [1]"),
     device=cli.text("DEVICE", "Where to train: cpu, cuda, cuda:N or mps. [cpu]"),
 )
 @cli.output_group(
-    "Model to write. [DATASET.safetensors, DATASET-NAME, MODEL-continued]",
+    "Model to write, or folder of a study. [DATASET-NAME.safetensors]",
     "Print each model that is tried, and what was chosen.",
 )
 def main(
@@ -71,10 +72,12 @@ def main(
     equations: bool,
     search: bool,
     set: tuple[str, ...],
+    study: tuple[str, ...],
     start: Path | None,
     recipe: str | None,
     seed: int,
     seeds: int,
+    workers: str | None,
     output: Path | None,
     overwrite: bool,
     **values: Any,
@@ -90,6 +93,7 @@ def main(
       vp-train rigid-body.h5
       vp-train rigid-body.h5 --seconds 60 -v
       vp-train rigid-body.h5 --model vpff --set functions=polynomial --set degree=6
+      vp-train rigid-body.h5 --model vpt --study window=2,3,5 --seeds 5 --seconds 60 --workers 2
     """
     import vpintegrator as vp
     from vpintegrator.overview import fit_facts
@@ -99,6 +103,31 @@ def main(
     check_device(values["device"] or "cpu", "--device")
     training = cli.given(**{name: values.pop(name) for name in _TRAINING})
     limits = cli.given(**{name: values.pop(name) for name in _LIMITS})
+    if study:
+        absent = {"start": start, "recipe": recipe, "search": search or None}
+        _refuse_beside_study(absent | limits | training)
+        known = read_arguments(model, cli.given(**values), set)
+        own = {key: value for key, value in known.items() if key != "reversing_symmetries"}
+        run_study(
+            dataset,
+            model,
+            output or Path(f"{dataset.stem}-{model or 'models'}-study"),
+            overwrite,
+            {
+                "vary": read_study_entries(model, study),
+                "arguments": own,
+                "reversible": None if len(own) == len(known) else False,
+                "equations": equations,
+                "seed": seed,
+                "seeds": seeds,
+                **limits,
+                **training,
+                **read_workers(workers),
+            },
+        )
+        return
+    if workers is not None:
+        raise InputError("--workers is for trainings of a study: give --study, too")
     limits["equations"] = equations
     if recipe and "epochs" in limits:  # epochs alone end a published training
         limits = {"seconds": None} | limits
@@ -150,6 +179,13 @@ def main(
     pairs = zip(results, paths, strict=False)
     facts = [{"output": each, **fit_facts(fit)} for fit, each in pairs]
     cli.write_json(lambda: facts[0] if seeds == 1 else {"models": facts})
+
+
+def _refuse_beside_study(options: dict[str, Any]) -> None:
+    """Refuse options that a study has no use for."""
+    for name in ("start", "recipe", "search", "target", "prefer", "device"):
+        if options.get(name) is not None:
+            raise InputError(f"--{name} has no part in a study: leave out --{name}, or --study")
 
 
 def _refuse_without_model(names: Sequence[str]) -> None:

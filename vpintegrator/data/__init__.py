@@ -5,6 +5,7 @@ from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset
 from vpintegrator.data.observation import Observation
+from vpintegrator.data.part import DatasetPart
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split
 from vpintegrator.data.variation import Variation
@@ -12,6 +13,7 @@ from vpintegrator.data.windows import windows
 
 __all__ = [
     "Dataset",
+    "DatasetPart",
     "Observation",
     "Recipe",
     "Split",

@@ -21,6 +21,7 @@ from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.results import Fit, History, best
 from vpintegrator.training.stiefel_adam import StiefelAdam
+from vpintegrator.training.study import study
 from vpintegrator.training.train import train
 from vpintegrator.training.trainer import Trainer
 
@@ -53,5 +54,6 @@ __all__ = [
     "one_step",
     "relative_error",
     "search",
+    "study",
     "train",
 ]
