@@ -1,4 +1,4 @@
-"""vp-plot: figures, tables and captions of a rollout, or the figures of a model."""
+"""vp-plot: figures, tables and captions of a rollout, a model or a study."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vpintegrator.cli import command as cli
 
 
 @cli.command
-@click.argument("rollout", type=click.Path(path_type=Path), metavar="ROLLOUT|MODEL")
+@click.argument("rollout", type=click.Path(path_type=Path), metavar="ROLLOUT|MODEL|STUDY")
 @cli.group(
     "What",
     figure=cli.many("NAME", "One figure and its caption; repeat for several. [all, and tables]"),
@@ -36,8 +36,9 @@ def main(
 ) -> None:
     """Draw the figures, tables and captions of a rollout; no method runs again.
 
-    Of a model, the course of its training and the weights of its attention are drawn. The figures
-    are overview, phase, coordinates, errors, invariants, volume, poincare, map, rotation and
+    Of a model, the course of its training and the weights of its attention are drawn; of the folder
+    of a study, errors against what varies, time of training and cost. The figures of a rollout are
+    overview, phase, coordinates, errors, invariants, volume, poincare, map, rotation and
     work-precision, as far as they have something to show.
 
     \b
@@ -47,6 +48,7 @@ def main(
       vp-plot rigid-body-rollout.h5 --figure errors --methods rigid-body,rk4
       vp-plot rigid-body-rollout.h5 --columns "median RMSE,energy error,energy drift"
       vp-plot rigid-body.safetensors -o training
+      vp-plot rigid-body-vpt-study -o paper
     """
     from vpintegrator.plotting import draw
     from vpintegrator.plotting.draw import open_drawn

@@ -1,4 +1,4 @@
-"""All figures, tables and captions of a rollout or a model file, written to a folder."""
+"""All figures, tables and captions of a rollout, a study or a model file, written to a folder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from vpintegrator.errors import InputError
 from vpintegrator.plotting.figure import Figure, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
 from vpintegrator.plotting.figures.models import model_scene, read_training
+from vpintegrator.plotting.figures.studies import STUDY_FIGURES, study_scene, study_tables
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
 from vpintegrator.rollout import Report, open_rollout
 from vpintegrator.storage.files import check_output, filling, replacing
 from vpintegrator.storage.reading import check_kind, kind_of
+from vpintegrator.storage.studies import is_study, read_study
 
 FORMATS = ("png", "pdf", "svg")
 USUAL_FORMATS = ("png", "pdf")
@@ -45,13 +47,14 @@ def draw(
     width: str | float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Path]:
-    """Draw every figure and write every table and caption of a rollout, or the figures of a model.
+    """Draw all figures and write all tables and captions of a rollout, a model or a study.
 
     Parameters
     ----------
     report
         A report, or the path of its file: no method runs again. The path of a model file
-        ``.safetensors`` for the curve of its training and the weights of its attention.
+        ``.safetensors`` for the curve of its training and the weights of its attention. The folder
+        of a study for its errors against what varies, the time of training and the cost of a step.
     folder
         Folder of the files; it is made if need be.
     formats
@@ -145,7 +148,10 @@ def _opened(
     if isinstance(source, Path):
         if methods or columns:
             what = "methods" if methods else "columns"
-            raise InputError(f"{what}: {source} is a model, and only a rollout has {what}")
+            kind = "study" if is_study(source) else "model"
+            raise InputError(f"{what}: {source} is a {kind}, and only a rollout has {what}")
+        if source.is_dir():
+            return _study(source, style)
         model = model_scene(source, style)
         if not any(figure(model).applies() for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
@@ -158,9 +164,26 @@ def _opened(
     return scene, FIGURES | own, tables
 
 
+def _study(folder: Path, style: Style) -> tuple[Any, dict[str, type[Figure]], dict[str, str]]:
+    """Return the scene of a study, its figures, and its tables.
+
+    Raises
+    ------
+    InputError
+        If no training has learned anything.
+    """
+    scene = study_scene(folder, style)
+    if not scene.rows:
+        raise InputError(f"{folder}: no training of the study is finished and has learned anything")
+    return scene, dict(STUDY_FIGURES), study_tables(scene)
+
+
 def open_drawn(path: str | os.PathLike[str]) -> Report | Path:
-    """Open a file that :func:`draw` takes; of a model, return its path."""
+    """Open a file that :func:`draw` takes; of a model or a study, return its path."""
     path = as_path("report", path)
+    if path.is_dir():
+        read_study(path)
+        return path
     check_kind(path, "rollout", "model")
     return path if kind_of(path) == "model" else open_rollout(path)
 
