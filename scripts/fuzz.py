@@ -206,7 +206,7 @@ def _read_dataset(path: Path) -> None:
 def _write_model(path: Path) -> None:
     system = vp.load_system("rigid-body")
     model = vp.models.build(system, "vpff", {"functions": "polynomial", "degree": 2, "depth": 1})
-    model.metadata |= {"system": system.text, "system_name": system.name, "step": "0.2"}
+    model.origin = vp.models.Origin(system, 0.2)
     vp.save(model, path, overwrite=True)
 
 

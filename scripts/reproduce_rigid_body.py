@@ -197,7 +197,7 @@ def _print_errors(title: str, report: vp.Report, models: dict[str, list[Model]])
     for name, run in report.runs.items():
         errors = [*run.root_mean_square_error]
         if name in models:
-            tests = [json.loads(m.metadata["training"])["test_error"] for m in models[name]]
+            tests = [model.record.history.test_error for model in models[name]]
             errors = [np.median(tests), *errors]
         click.echo(_row(run.title, errors))
         if name in LITERATURE and "tutorial" in title:

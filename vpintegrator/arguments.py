@@ -13,7 +13,6 @@ from typing import Any
 
 from vpintegrator.errors import InputError, nearest, printable
 
-_OF_A_MODEL = ("dim", "window", "prediction_window", "arguments", "metadata", "ranges")
 _LARGEST = 2**53  # whole numbers up to this one are exact as floats
 _LONGEST_SHOWN = 60  # characters of a value in a message
 _WORDS = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text"}
@@ -135,13 +134,6 @@ def called(argument: str, value: Any, words: str = "a function") -> Any:
     if not callable(value) or isinstance(value, type):
         raise InputError(f"{argument} must be {words}, not {shown(value)}")
     return value
-
-
-def check_integrator(model: Any) -> None:
-    """Raise InputError for what is no model of this package, known by what all of them have."""
-    if not all(hasattr(model, name) for name in _OF_A_MODEL):
-        words = "a model of this package; vp.wrap makes one of a torch module"
-        raise InputError(f"model must be {words}, not {shown(model)}")
 
 
 def as_path(argument: str, value: Any) -> Path:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,6 @@ GIVEN_OTHERWISE = {
 _ENTRIES = 24
 _COLUMNS = 90
 _PAIRS = 8  # of positions and momenta that are shown
-_READ = ("system", "training", "region", "one_step")  # metadata that facts hold as they are read
 _SHOWN = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT"}
 Lines = Iterator[tuple[str, str]]  # headings, and what is known under them
 
@@ -561,20 +560,17 @@ def notes_of_import(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def _show_model(path: Path) -> Overview:
-    from vpintegrator.dynamics.training_domain import Domain
     from vpintegrator.measure.rows import OneStepTable
     from vpintegrator.models import load
 
     model = load(path)
     facts = model_facts(model)
     shown = facts | {"one_step": {}}
-    if facts["region"]:
-        region = Domain.from_text(model.metadata["region"], f"{path}: the region of training")
-        shown["region"] = region.components | region.invariants
+    if model.domain is not None:
+        shown["region"] = model.domain.components | model.domain.invariants
     text = _text(f"Model: {model.description}", shown)
-    if facts["one_step"]:
-        table = OneStepTable.from_text(model.metadata["one_step"], f"{path}: the table of one step")
-        text += f"\n{table}"
+    if rows := model.record.one_step:
+        text += f"\n{OneStepTable.of_values(rows, f'{path}: the table of one step')}"
 
     def training() -> Figure:
         from vpintegrator.plotting.figures.models import TrainingFigure, read_training
@@ -585,11 +581,18 @@ def _show_model(path: Path) -> Overview:
 
 
 def model_facts(model: Model) -> dict[str, Any]:
-    """Return the properties of a model; values of its metadata are strings."""
-    from vpintegrator.storage.reading import read_json
-
-    metadata = model.metadata
-    training = read_json(metadata.get("training", "{}"), "the record of its training")
+    """Return the properties of a model, and of its training."""
+    origin = model.origin
+    record = model.record
+    system = origin.system
+    history = {} if record.history is None else record.history.summary()
+    origins = {
+        "system": system and system.name,
+        "parameters": system and dict(system.definitions),
+        **{name: getattr(origin, name) for name in ("step", "dataset", "fingerprint")},
+    }
+    notes = ("provenance", "initial_scheme", "start", "attention", "lead_time_errors", "search")
+    others = {name: getattr(record, name) for name in (*notes, "search_seconds")}
     return {
         "model": model.name,
         "arguments": dict(model.arguments),
@@ -600,12 +603,11 @@ def model_facts(model: Model) -> dict[str, Any]:
         "measure_preserving": model.measure_preserving,
         "reversing_symmetries": len(model.reversing_symmetries),
         "family": dict(model.ranges),
-        "region": read_json(metadata.get("region", "{}"), "the region of training"),
-        "one_step": read_json(metadata.get("one_step", "{}"), "the table of one step"),
-        "training": {
-            k: v for k, v in training.items() if not isinstance(v, list | dict) and v != ""
-        },
-        "metadata": {k: v for k, v in metadata.items() if k not in _READ},
+        "region": {} if origin.domain is None else asdict(origin.domain),
+        "one_step": {"rows": [*record.one_step]} if record.one_step else {},
+        "training": {k: v for k, v in history.items() if not isinstance(v, list) and v != ""},
+        "origin": {name: value for name, value in origins.items() if value},
+        "record": {name: value for name, value in others.items() if value},
     }
 
 

@@ -102,10 +102,10 @@ def family(
         name, folder / f"{name}-family.h5", count=count, steps=1, vary=ranges, overwrite=True
     )
     model = trained(data, folder, seconds)
-    history = json.loads(model.metadata["training"])
+    history = model.record.history
     return {
-        "parameters": history["parameters"],
-        "test error": history["test_error"],
+        "parameters": history.parameters,
+        "test error": history.test_error,
         "one step": one_step_errors(model, data.system, steps, box),
         "RMSE": long_errors(model, steps),
         **structure(model, data.system, box, ranges["step"][1]),
@@ -136,7 +136,7 @@ def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
     data = vp.generate(
         "rigid-body", folder / "every-step.h5", count=4000, steps=1, vary=ranges, overwrite=True
     )
-    ours = json.loads(trained(data, folder, seconds).metadata["training"])["test_error"]
+    ours = trained(data, folder, seconds).record.history.test_error
     found: dict[str, Any] = {"ours": ours}
     extended = with_coefficients(data, folder / "with-steps.h5")
     sizes: dict[str, dict[str, int]] = {

@@ -108,7 +108,7 @@ def long_rollout(
     the worst orbit; and ``lost``, the number of orbits that are not finite or change an invariant
     by more than a tenth. Changes are in units of the root mean square of the invariant.
     """
-    step = float(model.metadata["step"])
+    step = model.step
     initial = system.sample_initial(ORBITS, np.random.default_rng(1))
     count = min(round(TIME / step), steps[-1])
     with np.errstate(all="ignore"):
@@ -131,7 +131,7 @@ def long_rollout(
     lost = np.max([*largest.values()], axis=0) > LOST  # (length, orbit)
     return {
         "parameters": sum(weight.numel() for weight in model.parameters()),
-        "error": json.loads(model.metadata["training"])["test_error"],
+        "error": model.record.history.test_error,
         "RMSE": float(np.median(run.root_mean_square_error)),
         "windows": summary.volume.get("step"),
         "phase_space": summary.volume.get("phase-space"),

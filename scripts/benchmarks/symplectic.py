@@ -114,7 +114,7 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
             write_result(folder, found | {"failure": str(error)})
             return
         vp.save(model, folder / f"{system}-{entry}.safetensors", overwrite=True)
-        history = json.loads(model.metadata["training"])
+        history = model.record.history.summary()
         found["training"] = {k: v for k, v in history.items() if not isinstance(v, list)}
         flow = model
         report = vp.compare({entry: model}, [], system=data.system, **rollout_options())

@@ -26,7 +26,7 @@ def test_it_is_told_everywhere(done, system, name, measure):
     options = ("--model", name, "--window", "3", "--epochs", "2", "--seconds", "20")
     output = done(train, data.path, *options, "-o", "model.safetensors")
     model = vp.load("model.safetensors")
-    words = model.metadata["attention"]
+    words = model.record.attention
     change = vp.nn.attention_change(model, TrainingData(data).held_out(model)[0])
     assert words.startswith(f"attention: {change.weights} weights, relative change ")
     assert measure in words and words in " ".join(output.split())

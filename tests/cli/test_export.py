@@ -12,7 +12,7 @@ from vpintegrator.cli.export import main
 @pytest.fixture
 def model(tmp_path):
     found = vp.models.VolumePreservingFeedForward(dim=3, width=3, depth=1)
-    found.metadata = {"system_name": "rigid-body", "step": "0.2"}
+    found.origin = vp.models.Origin(vp.load_system("rigid-body"), 0.2)
     vp.save(found, tmp_path / "body.safetensors")
     return found
 

@@ -68,7 +68,7 @@ def test_models_of_unseen_parameters(run, components, masses, structure, model):
     expected = swing((0.5, -0.3), STEP * NUMBERS, **unseen)
     assert np.abs(found - expected).max() < (2e-3 if model else 0.1)
     vp.models.save(member, "member.safetensors")
-    assert vp.models.load("member.safetensors").metadata["step"] == repr(STEP)
+    assert vp.models.load("member.safetensors").step == STEP
 
 
 def test_a_family_with_equations_runs_beside_classical_methods(run):

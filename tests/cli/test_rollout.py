@@ -1,6 +1,7 @@
 """vp-rollout and vp-plot: what runs, from which states, and what is written."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -9,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 
 import vpintegrator as vp
 from tests.cli.conftest import refused
 from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.rollout import main
+from vpintegrator.models.saving import _checksum
 from vpintegrator.rollout import open_rollout
 
 
@@ -78,10 +81,10 @@ assert "torch" not in sys.modules
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_models_without_metadata(run, done, model):
+def test_models_without_origin(run, done, model):
     """As they come from other programs, or from training in one's own code."""
     bare = vp.load(model)
-    bare.metadata = {}
+    bare.origin = vp.models.Origin()
     vp.save(bare, "bare.safetensors")
     known = ["--system", "rigid-body", "-p", "I1=3", "--step", "0.1", "--steps", "5"]
     done(main, "bare.safetensors", *known, "--against", "none")
@@ -104,18 +107,23 @@ def test_a_long_rollout(done, model):
 
 @pytest.fixture
 def changed(model):
-    """Save the model as ``a.safetensors`` with another entry in its metadata."""
+    """Write the file of the model again with other entries in its origin."""
 
-    def save(**entries):
-        found = vp.load(model)
-        found.metadata |= entries
-        vp.save(found, "a.safetensors")
+    def save(system=(), /, **entries):
+        with safetensors.safe_open(model, framework="pt") as file:
+            header = file.metadata()
+        origin = json.loads(header["origin"]) | entries
+        origin["system"] = {**origin["system"], **dict(system)}
+        tensors = safetensors.torch.load_file(model)
+        header["origin"] = json.dumps(origin)
+        header["checksum"] = _checksum(header, tensors)
+        safetensors.torch.save_file(tensors, "a.safetensors", header)
 
     return save
 
 
 def test_the_name_of_a_system_in_a_model_is_no_path(changed, done, tmp_path):
-    changed(system_name="../escaped/name")
+    changed({"name": "../escaped/name"})
     done(main, "a.safetensors", "--steps", "5", "--against", "none")
     assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".safetensors", ".h5"]
 
@@ -134,13 +142,25 @@ def test_what_a_model_was_trained_on_is_told_when_it_is_read(done, model):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("step", "abc"), ("step", "-1"), ("step", "nan"), ("parameters", "["), ("parameters", "[1]")],
+    ("entries", "message"),
+    [
+        *(({"step": step}, "must be positive") for step in ("abc", -1, math.nan, [1])),
+        ({"dataset": 1}, "dataset must be a text"),
+        ({"domain": {"components": {"z1": [1]}}}, "must have a least and a largest value"),
+        ({"domain": 3}, "must have a least and a largest value"),
+        ({"member": {"values": 1}}, "the family that it is of"),
+        ({"text": "["}, "the system it is for"),
+        ({"parameters": [1]}, "its origin is not"),
+        ({"parameters": {"I1": "x"}}, "I1"),
+        ({"other": 1}, "its origin is not"),
+    ],
 )
-def test_models_with_damaged_metadata(run, changed, key, value):
-    changed(**{key: value})
-    result = run(main, "a.safetensors", "--steps", "5")
-    assert refused(result, "parameters" if key == "parameters" else "must be positive")
+def test_models_with_a_damaged_origin(run, changed, entries, message):
+    if entries.keys() & {"step", "dataset", "domain", "member"}:
+        changed(**entries)
+    else:
+        changed(entries)  # of the system
+    assert refused(run(main, "a.safetensors", "--steps", "5"), message)
 
 
 def test_figures(run, done, model, tmp_path):

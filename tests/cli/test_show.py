@@ -78,7 +78,7 @@ def test_files(done, run, tmp_path):
         assert (tmp_path / name).stat().st_size > 5_000
     assert refused(run(main, "a.h5", "-o", "a.png"), "--overwrite")
     facts = json.loads(done(main, "a.safetensors", "--json", "--quiet"))
-    assert facts["model"] == "vpff" and facts["metadata"]["system_name"] == "pendulum"
+    assert facts["model"] == "vpff" and facts["origin"]["system"] == "pendulum"
     text = str(vp.show("a.h5"))
     assert text == str(vp.show(vp.open_dataset("a.h5")))
     assert dataset == f"{text}\npicture written to a.png\n"

@@ -46,7 +46,7 @@ def test_every_model_trains(done, name):
     assert "relative error one window ahead" in output and len(output.splitlines()) <= 11
     model = load(f"data-{name}.safetensors")
     assert model.name == name
-    assert model.metadata["system_name"] == "henon-heiles"
+    assert model.system.name == "henon-heiles"
 
 
 def test_files_are_named_after_the_dataset(run, done, tmp_path, body):
@@ -176,9 +176,9 @@ def test_an_interrupted_training_goes_on_from_its_model(run, done, body, monkeyp
     assert refused(refusal, "a.safetensors exists already")
     options = ("--optimizer", "adam", "--epochs", "2", "-o", "b.safetensors")
     done(main, body, "--start", "a.safetensors", *options)
-    assert load("b.safetensors").metadata["start"] == "a.safetensors"
-    first, second = (json.loads(load(f"{name}.safetensors").metadata["training"]) for name in "ab")
-    assert second["best_validation_error"] <= first["best_validation_error"]
+    assert load("b.safetensors").record.start == "a.safetensors"
+    first, second = (load(f"{name}.safetensors").record.history for name in "ab")
+    assert second.best_validation_error <= first.best_validation_error
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_interrupted_while_the_model_is_written(run, body, monkeypatch):
     monkeypatch.setattr(Path, "write_bytes", interrupted)
     interrupted_at(monkeypatch, 3)
     result = run(main, body, *ADAM, "-o", "a.safetensors")
-    assert load("a.safetensors").metadata["training"]
+    assert load("a.safetensors").record.history
     assert result.exit_code == 0 and "Traceback" not in result.output
     assert "interrupted; the best model so far is kept, --start goes on" in result.output
 
@@ -242,7 +242,7 @@ def test_a_disk_that_fails_loses_nothing(run, tmp_path, body, monkeypatch, gone,
     monkeypatch.setattr(*((Adam, "epoch", remove) if gone else (Path, "write_bytes", refuse)))
     assert refused(run(main, body, *ADAM, "-o", "own/a.safetensors"), message)
     (kept,) = temporary.rglob("a.safetensors")
-    assert load(kept).metadata["training"]
+    assert load(kept).record.history
     assert gone or list(own.iterdir()) == []
 
 

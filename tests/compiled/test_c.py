@@ -107,11 +107,8 @@ def test_derivatives(name):
 
 def test_no_text_of_a_file_gets_out_of_the_comment(tmp_path):
     model = vp.models.VolumePreservingFeedForward(dim=2, width=3, depth=1)
-    model.metadata = {
-        "system_name": "*/ #error out \n#error out\r\n/* \\\n??/\n é \x1b[31m" + "x" * 10_000,
-        "parameters": '{"*/": "//"}',
-        "step": "0.1*/",
-    }
+    name = "*/ #error out \n#error out\r\n/* \\\n??/\n é \x1b[31m" + "x" * 10_000
+    model.origin = vp.models.Origin(vp.System(vp.load_system("pendulum").text, name), 0.1)
     vp.export(model, tmp_path / "a.c", verify=False)
     subprocess.run(["gcc", *STRICT, "-trigraphs", "-c", "a.c"], cwd=tmp_path, check=True)
     comment = (tmp_path / "a.c").read_text().split("#include")[0]

@@ -14,7 +14,9 @@ HOSTILE = 'x"); system("touch escaped"); //'
 def test_nothing_from_a_file_is_in_a_source(tmp_path):
     torch.manual_seed(0)
     model = vp.models.VolumePreservingTransformer(dim=3, depth=1, width=2)
-    model.metadata = {"system_name": HOSTILE, "system": HOSTILE, HOSTILE: HOSTILE}
+    system = vp.System(vp.load_system("rigid-body").text, HOSTILE)
+    model.origin = vp.models.Origin(system, dataset=HOSTILE, fingerprint=HOSTILE)
+    model.record = vp.models.Record(attention=HOSTILE, search=(HOSTILE,))
     path = tmp_path / "model.safetensors"
     vp.save(model, path)
     sources = []

@@ -41,8 +41,8 @@ TRAIN = (
 def test_models_train_and_roll_out_there(device, data):
     result = run(train, *TRAIN, "--device", str(device))
     assert f"levenberg-marquardt on {device}: 2 epochs" in result.output
-    training = json.loads(vp.load("model.safetensors").metadata["training"])
-    assert training["device"] == str(device)
+    training = vp.load("model.safetensors").record.history
+    assert training.device == str(device)
     tables, states = [], []
     for name in ("cpu", str(device)):
         options = ["--steps", "20", "--trajectories", "2", "-o", f"{name}.h5", "--json"]

@@ -35,7 +35,7 @@ def built(name):
     torch.manual_seed(0)
     model = vp.models.ARCHITECTURES[kind](dim=3, **arguments)
     randomise(model.core, 0.05, 1)
-    model.metadata |= {"system": system.text, "system_name": "rigid-body", "step": "0.2"}
+    model.origin = vp.models.Origin(system, 0.2)
     return model.eval()
 
 

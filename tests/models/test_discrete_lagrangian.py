@@ -35,7 +35,7 @@ def made(seed=0, size=2e-4, step=0.1, **arguments):
     with torch.no_grad():
         for p in model.parameters():
             p.copy_(size * torch.randn(p.shape, generator=generator, dtype=torch.float64))
-    model.metadata["step"] = repr(step)
+    model.origin = vp.models.Origin(step=step)
     return model.eval()
 
 

@@ -16,7 +16,7 @@ def built(name="auto", forced=None, **arguments):
     given = {"functions": "polynomial", "degree": 3, "depth": 2, "initial_scale": 0.5} | arguments
     model = vp.models.build(forced, name, given)
     model.set_advance(STEP)
-    model.metadata |= {"step": str(STEP), "system": forced.text}
+    model.origin = vp.models.Origin(forced, STEP)
     return model
 
 

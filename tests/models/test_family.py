@@ -1,6 +1,5 @@
 """Models of one step and one set of parameters out of a family: the same map, and a plain model."""
 
-import json
 import warnings
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.nn.laws import assert_close, randomise
 from vpintegrator.errors import InputError
-from vpintegrator.models.family import MEMBER, OutsideTraining
+from vpintegrator.models.family import OutsideTraining
 
 SIZES = {"functions": "polynomial", "degree": 3, "depth": 2}
 NEURONS = {"width": 4, "depth": 1}
@@ -107,8 +106,8 @@ def test_is_a_model_like_any_other(family, tmp_path):
     """Parameters that are not named are the system's."""
     model, z = family("vpff")
     single = model.at(step=0.17, I1=2.2)
-    assert single.metadata["step"] == "0.17" and MEMBER in single.metadata
-    assert json.loads(single.metadata["parameters"])["I1"] == 2.2
+    assert single.step == 0.17 and single.origin.member.family == model.family
+    assert single.system.parameters["I1"] == 2.2
     vp.save(single, tmp_path / "single.safetensors")
     assert torch.equal(vp.load(tmp_path / "single.safetensors")(z), single(z))
     report = vp.compare(single, "rk4", steps=3, trajectories=2, compiled=False)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
+from vpintegrator.dynamics.training_domain import Domain
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,8 @@ class Shift(torch.nn.Module):
 
 def test_the_step_at_which_the_first_leaves_is_told():
     model = vp.wrap(Shift(), dim=2)
-    model.metadata |= {
-        "system": vp.load_system("pendulum").text,
-        "region": '{"components": {"p": [-1, 1]}, "invariants": {}}',
-    }
+    domain = Domain({"p": (-1.0, 1.0)}, {})
+    model.origin = vp.models.Origin(vp.load_system("pendulum"), domain=domain)
     with pytest.warns(UserWarning, match=r"1 of 2 .* first at step 3;"):
         vp.rollout(model, [[0.0, 0.5], [0.0, -0.9]], 5)
 

@@ -30,7 +30,7 @@ def made(name, window, new, dim=4, scale=0.4, **arguments):
     sizes = {"dim": dim, "window": window, "prediction_window": new}
     model = architecture(**sizes, **{**MODELS[name], **arguments})
     randomise(model, scale, 1)
-    model.metadata["step"] = "0.1"
+    model.origin = vp.models.Origin(step=0.1)
     return model.eval()
 
 

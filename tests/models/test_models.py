@@ -26,6 +26,7 @@ from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import layers
 from vpintegrator.nn import TimeMixing
+from vpintegrator.training import History
 
 TRANSFORMER, SPFF, VPFF, VPMT, VPT = (
     ARCHITECTURES[name] for name in ("transformer", "spff", "vpff", "vpmt", "vpt")
@@ -101,14 +102,16 @@ def test_every_model_that_says_symplectic_is():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_files_and_copies(case, dtype, tmp_path):
     model = made(case, dtype=dtype).eval()
-    model.metadata = {"system": "title = 'ä'", "step": repr(0.1)}
+    model.origin = vp.models.Origin(step=0.1, dataset="ä.h5")
+    history = History("adam", 0, 3, test_error=0.1, test_deviation=0.01)
+    model.record = vp.models.Record(history, search=("ä",))
     model.prediction_window = 1
     state = torch.get_rng_state()
     vp.save(model, tmp_path / "model.safetensors")
     again = vp.load(tmp_path / "model.safetensors")
     assert torch.equal(torch.get_rng_state(), state)
     assert type(again) is type(model) and not again.training
-    for attribute in ("metadata", "arguments", "prediction_window"):
+    for attribute in ("origin", "record", "arguments", "prediction_window"):
         assert getattr(again, attribute) == getattr(model, attribute)
     X, k = ([each.to(dtype) for each in part] for part in windows(model, count=(2,)))
     X = torch.stack(X)

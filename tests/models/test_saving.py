@@ -84,9 +84,6 @@ def test_existing_file(path):
     vp.save(model, path, overwrite=True)
     with pytest.raises(InputError, match=r"save vp.wrap"):
         vp.save(torch.nn.Linear(1, 1), path, overwrite=True)
-    model.metadata = {"step": 0.1}
-    with pytest.raises(InputError, match="must be texts"):
-        vp.save(model, path, overwrite=True)
 
 
 def test_a_flipped_bit_is_told(path):
@@ -105,7 +102,7 @@ def test_a_flipped_bit_is_told(path):
     ("entries", "message"),
     [
         ({"format": "pt"}, "is a safetensors file of another program, not a model"),
-        ({"version": "2"}, "version 2"),
+        ({"version": "3"}, "version 3"),
         ({"class": "gpt"}, "of the class 'gpt', which is none of this package"),
         ({"arguments": "{}"}, "does not take its arguments: .*'dim'"),
         ({"arguments": json.dumps({"dim": 3})}, "its weights do not fit"),
@@ -175,3 +172,62 @@ def test_a_class_of_ones_own_is_saved_and_loaded(path):
         vp.load(path, model=Own)
     with pytest.raises(InputError, match=r"cannot be built again, .* missing .*'core'"):
         vp.save(vp.models.Model(torch.nn.Identity(), 2), path, overwrite=True)
+
+
+def test_origin_and_record_are_those_of_the_model(path, tmp_path):
+    data = vp.generate("pendulum", tmp_path / "data.h5", count=20, steps=10)
+    fit = vp.fit(data, [vp.training.Network({"width": 3}, architecture="vpff")], epochs=3)
+    model = fit.model
+    vp.save(model, path)
+    again = vp.load(path)
+    assert (again.system.text, again.system.parameters) == (data.system.text, data.parameters)
+    for name in ("step", "dataset", "fingerprint", "domain", "member"):
+        assert getattr(again.origin, name) == getattr(model.origin, name)
+    assert again.origin.dataset == str(data.path) and again.domain.components
+    assert again.record == model.record and model.record.history is fit.history
+    assert model.record.history.test_error > 0 and len(model.record.search) == 1
+
+
+def damaged(model, path, **entries):
+    """Write a model with other entries in its record."""
+    vp.save(model, path, overwrite=True)
+    with safetensors.safe_open(path, framework="pt") as file:
+        header = file.metadata()
+    record = json.loads(header["record"])
+    history = entries.pop("history", None)
+    if history is not None:
+        record["history"] = {**record["history"], **history}
+    header["record"] = json.dumps(record | entries)
+    tensors = safetensors.torch.load_file(path)
+    safetensors.torch.save_file(tensors, path, header | {"checksum": _checksum(header, tensors)})
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"provenance": 3},
+        {"search": "line"},
+        {"search": [1]},
+        {"lead_time_errors": ["x"]},
+        {"one_step": [1]},
+        {"search_seconds": "x"},
+        {"other": 1},
+        {"history": {"epoch": [1, 2]}},
+        {"history": {"seconds": ["x"]}},
+        {"history": {"epoch": 1}},
+        {"history": {"test_error": None}},
+        {"history": {"compiled": "yes"}},
+        {"history": {"other": 1}},
+    ],
+)
+def test_a_damaged_record_is_refused(path, entries):
+    model = VolumePreservingTransformer(dim=2, depth=1)
+    history = vp.training.History("adam", 0, 3, [1], [0.5], [0.1], [0.2])
+    history.test_error = 0.3
+    history.test_deviation = 0.01
+    model.record = vp.models.Record(history)
+    damaged(model, path)
+    assert vp.load(path).record == model.record
+    damaged(model, path, **entries)
+    with pytest.raises(InputError, match="record of its training is damaged"):
+        vp.load(path)

@@ -149,7 +149,7 @@ def test_weights_are_stored_and_fill_a_module_that_is_given(net, swing, tmp_path
     vp.save(model, path)
     again = vp.load(path, model=Net())
     np.testing.assert_array_equal(vp.rollout(again, STATES, 3), vp.rollout(model, STATES, 3))
-    assert (again.metadata, again.name) == (model.metadata, "Net")
+    assert (again.record, again.step, again.name) == (model.record, model.step, "Net")
     for module, message in (
         (None, r"of the class '.*test_wrapped.Net', .* a new module .*vp.load\(path, model="),
         (3, "or a new module to be filled"),

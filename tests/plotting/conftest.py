@@ -8,7 +8,7 @@ import torch
 
 from tests.rollout.systems import system
 from vpintegrator import models
-from vpintegrator.dynamics import load_system
+from vpintegrator.dynamics import System, load_system
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.rollout import compare
 
@@ -28,7 +28,7 @@ def captions(scene, names=tuple(FIGURES)):
 def untrained(dim, step, system):
     torch.manual_seed(0)
     model = models.VolumePreservingTransformer(dim=dim, window=3, width=4)
-    model.metadata = {"step": repr(step), "system": system, "system_name": "test"}
+    model.origin = models.Origin(System(system, "test"), step)
     return model
 
 

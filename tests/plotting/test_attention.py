@@ -35,7 +35,7 @@ def test_every_panel_is_the_matrix_of_a_layer(rotations):
 
 def test_heads_of_a_layer_stand_side_by_side():
     model = models.StandardTransformer(dim=4, window=8, depth=2, heads=2)
-    model.metadata = {"step": "0.1", "system": vp.load_system("coupled-oscillators").text}
+    model.origin = models.Origin(vp.load_system("coupled-oscillators"), 0.1)
     drawn = AttentionFigure(model_scene(model))
     figure = drawn.draw()
     panels = [axes for axes in figure.axes if axes.images]

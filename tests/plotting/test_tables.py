@@ -160,9 +160,8 @@ def wide():
         torch.manual_seed(seed)
         model = vp.models.VolumePreservingTransformer(dim=4, window=3, width=4, initial_scale=0.02)
         words = "attention: 60 weights, relative change 1.2e-03, rotations by 4.5e-02 rad"
-        text = vp.load_system("henon-heiles").text
-        model.metadata = {"system": text, "system_name": "henon-heiles", "step": "0.1"}
-        model.metadata["attention"] = words
+        model.origin = vp.models.Origin(vp.load_system("henon-heiles"), 0.1)
+        model.record = vp.models.Record(attention=words)
         models.append(model)
     return vp.compare({"VPT": models}, ["rk4", "yoshida-4"], steps=40, trajectories=2)
 

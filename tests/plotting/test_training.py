@@ -1,7 +1,5 @@
 """The curve of a training: from a history, a model, or the file of one."""
 
-import json
-
 import numpy as np
 import torch
 from click.testing import CliRunner
@@ -22,7 +20,8 @@ def trained():
     history.test_error, history.stopped_by = 0.012, "epochs"
     torch.manual_seed(0)
     model = models.VolumePreservingFeedForward(dim=3, width=4, depth=1)
-    model.metadata = {"step": "0.2", "training": json.dumps(history.summary())}
+    model.origin = models.Origin(step=0.2)
+    model.record = models.Record(history)
     return history, model
 
 

@@ -1,6 +1,7 @@
 """Systems that the tests of this folder share."""
 
 from copy import copy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -142,7 +143,9 @@ def as_map(method, system=None, step=None):
     if not isinstance(method, vp.Map):
         return vp.classical(method, system, step)
     other = copy(method)
-    other.system = system
-    if step is not None:
-        other.metadata = {**method.metadata, "step": repr(step)}
+    if isinstance(method, vp.models.Model):
+        step = method.origin.step if step is None else step
+        other.origin = replace(method.origin, system=system, step=step)
+    else:
+        other.system = system
     return other

@@ -1,7 +1,6 @@
 """The comparison and its file."""
 
 import dataclasses
-import json
 import math
 
 import h5py
@@ -19,13 +18,7 @@ from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTra
 
 def trained(model, name="rigid-body", step=0.2):
     """A model that says what it was trained on, though it was not."""
-    s = system(name)
-    model.metadata = {
-        "system": s.text,
-        "system_name": s.name,
-        "parameters": json.dumps(s.parameters),
-        "step": repr(step),
-    }
+    model.origin = vp.models.Origin(system(name), step)
     return model
 
 
@@ -191,7 +184,8 @@ def test_divergence_is_marked_and_survives_the_file(tmp_path):
 
 def other_parameters():
     model = trained(VolumePreservingFeedForward(dim=3))
-    model.metadata["parameters"] = json.dumps({"I1": 5.0, "I2": 1.0, "I3": 2.0})
+    other = model.system.with_parameters({"I1": 5.0, "I2": 1.0, "I3": 2.0})
+    model.origin = vp.models.Origin(other, model.step)
     return model
 
 

@@ -21,8 +21,7 @@ def models():
     for seed in range(3):
         torch.manual_seed(seed)
         model = VolumePreservingTransformer(dim=3, window=3, width=4, initial_scale=0.02)
-        text, step = system("rigid-body").text, repr(0.2)
-        model.metadata = {"system": text, "system_name": "rigid-body", "step": step}
+        model.origin = vp.models.Origin(system("rigid-body"), 0.2)
         found.append(model)
     return found
 

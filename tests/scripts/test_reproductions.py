@@ -39,7 +39,7 @@ def test_the_rigid_body(study, monkeypatch, tmp_path):
         np.testing.assert_array_equal(report.reference, states)
     model = vp.load(folder / "vpt-1.safetensors")
     assert (model.scale == 1).all()  # as published
-    assert "adam, as published" in model.metadata["training"]
+    assert model.record.history.optimizer == "adam, as published"
     for kind in ("png", "pdf"):
         assert (folder / "figures" / f"training-loss.{kind}").exists()
     with (folder / "training-times.csv").open() as file:

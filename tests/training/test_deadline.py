@@ -45,7 +45,7 @@ def test_a_long_iteration_is_left_also_the_first_one(body, one_step, clock, trai
     assert torch.equal(weights(model), before)
     assert clock[0] - begin <= 1.1 * 5 + 1
     assert history.best_validation_error < 1  # of the weights as they were
-    assert model.metadata["training"]
+    assert model.record.history
 
 
 def test_the_first_epoch_of_gradient_steps_keeps_those_that_were_done(

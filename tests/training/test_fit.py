@@ -51,7 +51,7 @@ def test_an_interrupt_ends_the_fit_with_the_best_model(body, signalled):
     assert result.stopped_by == "interrupt"
     assert [fit.error for fit in result.tried] == errors and len(errors) == 2
     assert result.error == min(errors)
-    assert result.model.metadata["training"] and "interrupted" in str(result)
+    assert result.model.record.history and "interrupted" in str(result)
 
 
 def test_an_interrupt_before_any_model_is_one(body, monkeypatch):
@@ -90,7 +90,7 @@ def test_all_doors_lead_to_the_same_model(tmp_path):
     found.append(vp.fit(states, kinds, step=0.5))
     assert len({fit.error for fit in found}) == 1 and found[0].error < 1e-3
     assert all(torch.equal(weights(fit.model), weights(found[0].model)) for fit in found)
-    assert float(found[-1].model.metadata["step"]) == 0.5
+    assert found[-1].model.step == 0.5
     with pytest.raises(vp.InputError, match="step"):
         vp.fit(data, kinds, step=0.5)
 
@@ -201,7 +201,7 @@ def test_pairs_and_trajectories_of_two_states_give_the_same_model():
     array = vp.fit(states, kinds, step=1.0)
     assert pairs.error == array.error < 1e-3
     assert torch.equal(weights(pairs.model), weights(array.model))
-    assert "dataset" not in array.model.metadata  # its file is deleted
+    assert not array.model.origin.dataset  # its file is deleted
     assert pairs.judged_by == "left out"
 
 

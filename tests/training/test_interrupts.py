@@ -1,7 +1,6 @@
 """Training that is interrupted: the best weights so far are kept."""
 
 import contextlib
-import json
 import math
 import os
 import random
@@ -54,7 +53,7 @@ def test_an_interrupt_within_an_epoch_keeps_the_best(small, one_step, name, monk
         if at == 1:  # before the end of the first epoch nothing is learned
             with pytest.raises(KeyboardInterrupt):
                 train(model, small, **options)
-            assert "training" not in model.metadata
+            assert model.record.history is None
             assert torch.equal(weights(model), before)
             continue
         history = train(model, small, **options)
@@ -86,7 +85,7 @@ def test_a_signal_at_any_moment_keeps_the_best_that_was_shown(small, one_step, s
         timer.join()
         time.sleep(0.01)  # a signal after the end is no matter of the training
     if seen:
-        stored = json.loads(model.metadata["training"])["best_validation_error"]
+        stored = model.record.history.best_validation_error
         assert error_of(model, small) == stored <= min(seen)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

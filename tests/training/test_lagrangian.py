@@ -34,7 +34,7 @@ def fitted(q, step, degree, **arguments):
     arguments = {"reversing_symmetries": [np.eye(n)]} | arguments
     model = DiscreteLagrangianMap(dim=n, degree=degree, **arguments)
     model.set_normalisation(q.mean((0, 1)), 2.0 ** np.round(np.log2(q.std((0, 1)))))
-    model.metadata["step"] = repr(step)
+    model.origin = vp.models.Origin(step=step)
     return model, fit_windows(model, Pairs.of_states(q, 2, 1).pair(slice(None)))
 
 

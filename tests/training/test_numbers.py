@@ -1,7 +1,6 @@
 """The errors that a training reports, from the saved model by a loop over single windows."""
 
 import dataclasses
-import json
 import math
 from pathlib import Path
 
@@ -59,7 +58,7 @@ def test_errors_of_a_training(body, tmp_path, optimizer, dtype, compiled):
     assert history.best_validation_error == min(seen)
     assert history.best_epoch == 1 + seen.index(min(seen))
     assert history.parameters == sum(p.numel() for p in model.parameters())
-    assert json.loads(model.metadata["training"])["test_error"] == history.test_error
+    assert model.record.history.test_error == history.test_error
 
 
 @pytest.mark.parametrize("name", ["vpff", "resnet"])

@@ -1,6 +1,5 @@
 """The table of one step: errors and costs of models beside classical methods of the same step."""
 
-import json
 import math
 import time
 
@@ -17,7 +16,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.measure.rows import OneStep, OneStepTable, Rival
 from vpintegrator.measure.steps import METHODS
 from vpintegrator.training import ClassicalMethods
-from vpintegrator.training.one_step import KEY
 from vpintegrator.training.training_data import TrainingData
 
 COSTS = st.one_of(st.floats(1e-9, 1e-3), st.just(math.nan))
@@ -51,7 +49,7 @@ def test_errors_are_those_of_one_step_on_the_test_group(pendulum):
     for row in table.methods:
         error = error_of(TrainingData(pendulum, equations=True), "test", row.name)
         assert row.error == pytest.approx(error, rel=0.3)
-    known = json.loads(model.metadata["training"])["test_error"]
+    known = model.record.history.test_error
     assert [row.error for row in table.models] == [pytest.approx(known)]
     assert [row.error for row in table.methods] == sorted(row.error for row in table.methods)
     assert {row.name for row in table.methods} == {*METHODS}
@@ -182,7 +180,7 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
     result = CliRunner().invoke(train_command.main, [*arguments, "-v"])
     assert result.exit_code == 0, result.output
     assert "one step ahead" in result.output and "The cheapest classical method" in result.output
-    kept = OneStepTable.from_text(vp.load(path).metadata[KEY], "the model")
+    kept = OneStepTable.of_values(vp.load(path).record.one_step, "the model")
     assert kept.sentence in result.output
     shown = CliRunner().invoke(show.main, [str(path)])
     assert " ".join(kept.sentence.split()) in " ".join(shown.output.split())

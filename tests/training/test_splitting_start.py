@@ -100,7 +100,7 @@ def body(tmp_path_factory):
 def test_a_volume_preserving_model_begins_as_the_method_itself(body):
     model = body_model(body, 1)
     beginning = start_as_splitting(model, body)
-    assert beginning.method == model.metadata["initial_scheme"] == "strang-splitting"
+    assert beginning.method == model.record.initial_scheme == "strang-splitting"
     assert beginning.residual < 1e-12
     z = body.dataset.states("test")[:, 0]
     expected = composed(body.system, z, body.step, [2, 1, 0])

@@ -26,7 +26,7 @@ def test_a_part_of_a_large_group_is_read(body, small):
     data.describe(model)
     np.testing.assert_allclose(model.shift, states.mean((0, 1)), rtol=1e-12, atol=1e-15)
     np.testing.assert_array_equal(model.scale, 2.0 ** np.round(np.log2(states.std((0, 1)))))
-    assert model.metadata["region"] == Domain.of_states(states, body.system).text
+    assert model.domain == Domain.of_states(states, body.system)
 
 
 def test_the_beginning_of_a_long_trajectory_is_read(tmp_path, small):

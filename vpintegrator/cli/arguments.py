@@ -121,7 +121,7 @@ def kinds_asked(
     options = TrainingOptions(**training)
     if start is not None:
         model = load(start)
-        model.metadata |= {"start": start.name, "one_step": "{}"}
+        model.record = replace(model.record, start=start.name, one_step=())
         return [Network(model=model, training=replace(options, normalise=False))]
     if recipe is not None:
         architecture = None if name is None else ARCHITECTURES.find(name)

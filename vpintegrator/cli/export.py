@@ -45,7 +45,8 @@ def main(
     path = output or Path(f"{safe_name(model.stem, 'model')}.c")
     written = export(chosen, path, jacobian=jacobian, overwrite=overwrite)
     count = sum(parameter.numel() for parameter in chosen.parameters())
-    origin = {"system": chosen.metadata.get("system_name"), "step": chosen.metadata.get("step")}
+    system = chosen.system
+    origin = {"system": system.name if system else "", "step": chosen.origin.step}
     known = ", ".join(f"{name} {value}" for name, value in origin.items() if value)
     cli.say(f"{chosen.name}, {count} parameters{known and f', {known}'}")
     cli.say(f"  a step takes {written.operations:,} operations, {written.functions:,} functions")

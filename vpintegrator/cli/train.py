@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -246,7 +247,6 @@ def _say_trial(fit: Fit) -> None:
 def _judge(model: Model, data: Dataset, path: Path) -> None:
     """Compare a step of the model with classical methods, here and in its file."""
     import vpintegrator as vp
-    from vpintegrator.training.one_step import KEY
 
     if data.system.is_measured or data.system.is_discrete or 0 in data.shapes.get("test", (0,)):
         return
@@ -255,7 +255,7 @@ def _judge(model: Model, data: Dataset, path: Path) -> None:
         show("comparison with classical methods", 0, 1)
         table = vp.one_step(model, data, seconds=VERDICT_SECONDS)
     if table is not None and table.methods:
-        model.metadata[KEY] = table.text
+        model.record = replace(model.record, one_step=table.values)
         vp.save(model, path, overwrite=True)
         for line in str(table).splitlines() if cli.is_set("verbose") else table.sentences:
             cli.say(f"  {line}")

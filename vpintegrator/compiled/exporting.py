@@ -8,27 +8,25 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from vpintegrator.arguments import check_integrator, one_of
+from vpintegrator.arguments import one_of
 from vpintegrator.compiled.c_source import CSource, write_c
 from vpintegrator.compiled.library import Compilation, NotCompilable, pointer
 from vpintegrator.compiled.verification import verify_model
-from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
 from vpintegrator.models import load
-from vpintegrator.models.family import MEMBER
+from vpintegrator.models.model import check_model
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.storage.files import check_output, replacing
-from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models import Model
@@ -119,7 +117,7 @@ def export(
     if not _NAME.fullmatch(name):
         raise InputError(f"name must be a name of C, as vp or rigid_body, not {name!r}")
     model = load(model) if isinstance(model, str | os.PathLike) else model
-    check_integrator(model)
+    check_model(model)
     if model.ranges:
         raise InputError(_of_a_family(model))
     if header is not None and Path(header).resolve() == Path(path).resolve():
@@ -223,12 +221,14 @@ class CLibrary:
 
 def described(model: Model) -> list[str]:
     """Return the facts known of a model, a line each, without control characters of a file."""
-    metadata = model.metadata
+    origin = model.origin
     structure = model.structure
     name = ": ".join(filter(None, (model.name or type(model).__name__, model.description)))
-    parameters = _told(metadata, "parameters")
-    found = {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
-    found["states"] = f"{model.dim} components{_components(model, parameters)}"
+    system = origin.system
+    parameters = system.definitions if system else {}
+    found = {"system": system.name if system else "", "step": str(origin.step or "")}
+    components = f": {_listed(system.components)}" if system and system.dim == model.dim else ""
+    found["states"] = f"{model.dim} components{components}"
     if model.explicit_time:
         time = model.get_buffer("time_step").item()
         found["time"] = f"the last component, which a step moves on by {time:g}"
@@ -241,29 +241,14 @@ def described(model: Model) -> list[str]:
         "reversing symmetries": bool(structure.reversing_symmetries),
     }
     found["keeps"] = ", ".join(law for law, holds in kept.items() if holds)
-    error = _told(metadata, "training").get("test_error")
-    of = " of its family" * (MEMBER in metadata)
-    if isinstance(error, int | float) and math.isfinite(error):
-        found["training"] = f"relative error one window ahead {error:.2e} on test data{of}"
+    history = model.record.history
+    of = " of its family" * (origin.member is not None)
+    if history is not None and math.isfinite(history.test_error):
+        error = f"relative error one window ahead {history.test_error:.2e}"
+        found["training"] = f"{error} on test data{of}"
     found["made by"] = f"vpintegrator {version('vpintegrator')}"
     facts = [name, *(f"{key}: {text}" for key, text in found.items() if text)]
     return [printable(fact, _LONGEST) for fact in facts]
-
-
-def _told(metadata: Mapping[str, str], key: str) -> dict[str, Any]:
-    try:
-        return dict(read_json(metadata.get(key, "{}"), key))
-    except InputError:
-        return {}  # facts are optional
-
-
-def _components(model: Model, parameters: dict[str, Any]) -> str:
-    """Return the names of the components, if the system is known."""
-    try:
-        system = System(model.metadata["system"], "system", parameters, source="the model")
-    except (KeyError, InputError):
-        return ""
-    return f": {_listed(system.components)}" if system.dim == model.dim else ""
 
 
 def _listed(words: Iterable[str]) -> str:

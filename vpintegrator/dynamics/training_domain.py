@@ -6,16 +6,13 @@ range of each component and of each invariant over the training states.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
@@ -59,15 +56,14 @@ class Domain:
         return cls(*kinds)
 
     @classmethod
-    def from_text(cls, text: str, where: str) -> Domain:
-        """Read a domain from the text that :attr:`text` returns.
+    def of_ranges(cls, stored: Any, where: str) -> Domain:
+        """Return the domain of ranges as a file holds them, a dictionary like the attributes.
 
         Raises
         ------
         InputError
-            If it is no such text; says ``where`` it stands.
+            If they are none; says ``where`` they stand.
         """
-        stored = read_json(text, where)
         try:
             kinds = [
                 {name: (float(low), float(high)) for name, (low, high) in stored[kind].items()}
@@ -78,11 +74,6 @@ class Domain:
         if not kinds or not all(low <= high for own in kinds for low, high in own.values()):
             raise InputError(f"{where}: a quantity must have a least and a largest value each")
         return cls(*kinds)
-
-    @property
-    def text(self) -> str:
-        """JSON text of the domain, stored in model files."""
-        return json.dumps(asdict(self))
 
     def holds(self, system: System, states: Any) -> Any:
         """Whether states (..., dim), an array or a tensor, are inside, (...).
@@ -101,22 +92,6 @@ class Domain:
                     values = functions[name](states)
                 inside &= (values >= low - room) & (values <= high + room)
         return inside
-
-
-@cache
-def recorded_domain(text: str, system: str, name: str, parameters: str) -> tuple[Domain, System]:
-    """Return the domain of the data and the system of its quantities, as a model stores both.
-
-    Raises
-    ------
-    InputError
-        If one of the texts cannot be read.
-    """
-    from vpintegrator.dynamics.system import System
-
-    where = "the model's metadata"
-    values = read_json(parameters, f"{where}: parameters")
-    return Domain.from_text(text, f"{where}: region"), System(system, name, values, source=where)
 
 
 def _functions(system: System) -> tuple[dict[str, Callable[[Any], Any]], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
@@ -181,9 +181,34 @@ class OneStepTable:
         return "\n".join([*lines, *self.sentences])
 
     @property
+    def values(self) -> tuple[dict[str, Any], ...]:
+        """The rows as dictionaries for a file, without numbers that are not finite."""
+        return tuple(_known(asdict(row)) for row in self.rows)
+
+    @property
     def text(self) -> str:
-        """JSON text for the metadata of a file, without numbers that are not finite."""
-        return json.dumps({"rows": [_known(asdict(row)) for row in self.rows]})
+        """JSON text of the rows."""
+        return json.dumps({"rows": self.values})
+
+    @classmethod
+    def of_values(cls, values: Iterable[Mapping[str, Any]], where: str) -> OneStepTable:
+        """Return the table of rows as dictionaries; ``where`` is their place for messages.
+
+        Raises
+        ------
+        InputError
+            If they are no such rows.
+        """
+        try:
+            rows = []
+            for row in map(dict, values):
+                rivals = tuple(Rival(**rival) for rival in row.pop("rivals", ()))
+                errors = tuple(map(float, row.pop("lead_time_errors", ())))
+                rows.append(OneStep(**row, rivals=rivals, lead_time_errors=errors))
+            str(table := cls(tuple(rows)))  # numbers can be written as numbers
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InputError(f"{where} is not what a training writes") from None
+        return table
 
     @classmethod
     def from_text(cls, text: str, where: str) -> OneStepTable:
@@ -194,16 +219,10 @@ class OneStepTable:
         InputError
             If it is no such text.
         """
-        try:
-            rows = []
-            for row in read_json(text, where)["rows"]:
-                rivals = tuple(Rival(**rival) for rival in row.pop("rivals", ()))
-                errors = tuple(map(float, row.pop("lead_time_errors", ())))
-                rows.append(OneStep(**row, rivals=rivals, lead_time_errors=errors))
-            str(table := cls(tuple(rows)))  # numbers can be written as numbers
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise InputError(f"{where} is not what a training writes") from None
-        return table
+        rows = read_json(text, where).get("rows")
+        if not isinstance(rows, list):
+            raise InputError(f"{where} is not what a training writes")
+        return cls.of_values(rows, where)
 
 
 def _substeps(count: int | None) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vpintegrator.models.gml import *
     from vpintegrator.models.growth import *
     from vpintegrator.models.model import *
+    from vpintegrator.models.record import *
     from vpintegrator.models.registry import *
     from vpintegrator.models.saving import *
     from vpintegrator.models.wrapped import *
@@ -27,6 +28,8 @@ _MODULES = {
     "Components": "components",
     "Coordinates": "coordinates",
     "Model": "model",
+    "Origin": "record",
+    "Record": "record",
     "build": "building",
     "image_patches": "transformers",
     "load": "saving",

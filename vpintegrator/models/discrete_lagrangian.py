@@ -138,7 +138,7 @@ class DiscreteLagrangianMap(Model):
 
         Positions determine L up to a factor. The training chooses the factor for which the first
         momentum is nearest to the first velocity: the first mass is one, in the mean. So momenta of
-        a system are these times the first mass. Velocities are by the step of the metadata, or else
+        a system are these times the first mass. Velocities are by the step of the origin, or else
         per step; each member of a family has a factor of its own.
 
         Parameters
@@ -165,7 +165,7 @@ class DiscreteLagrangianMap(Model):
         """Return the velocities (n, dim) at the ends of windows (n, 2, dim).
 
         They are the slopes of the polynomial through eight positions before and after, per unit of
-        time, or per step where the metadata say no step.
+        time, or per step where the origin has no step.
         """
         with evaluating(self), torch.no_grad():
             window, _, k = self._coordinates(windows, parameters)
@@ -255,7 +255,7 @@ class DiscreteLagrangianMap(Model):
     @property
     def _time(self) -> float:
         """The time step, 1 where none is known."""
-        return self.step if "step" in self.metadata else 1.0
+        return 1.0 if self.origin.step is None else self.origin.step
 
     @property
     def _unit(self) -> torch.Tensor:

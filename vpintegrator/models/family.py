@@ -14,7 +14,6 @@ from vpintegrator.errors import InputError, nearest
 from vpintegrator.nn.formulas import Formulas
 
 STEP = "step"
-MEMBER = "member_of"  # key of the metadata of a member, whose training is that of the family
 UNITS = ("parameter_shift", "parameter_scale")  # buffers of a family
 ROUNDING = 1e-10
 

@@ -9,10 +9,9 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.models.family import UNITS
-from vpintegrator.models.model import Model
+from vpintegrator.models.model import Model, check_model
 from vpintegrator.nn.composition import Composition, having, psi_of
 from vpintegrator.nn.shears import is_prolongable
 
@@ -48,7 +47,7 @@ def prolong(model: AnyModel, *, depth: int | None = None, degree: int | None = N
     >>> bool(torch.allclose(model(window), larger(window), rtol=0, atol=1e-14))
     True
     """
-    check_integrator(model)
+    check_model(model)
     sizes = {n: size for n, size in {"depth": depth, "degree": degree}.items() if size is not None}
     for name, size in sizes.items():
         neurons = name == "degree" and model.arguments.get("functions") == "neurons"
@@ -72,7 +71,8 @@ def prolong(model: AnyModel, *, depth: int | None = None, degree: int | None = N
     like = next(having(model.core, "adapt"), None)
     for layer in having(larger.core, "adapt"):
         layer.adapt_like(like)  # type: ignore[operator]
-    larger.metadata = dict(model.metadata)
+    larger.origin = model.origin
+    larger.record = model.record
     larger.choices = list(model.choices)
     larger.to(model.scale.device)
     layers(larger).prolong(layers(model))  # layers that are left over stay the identity

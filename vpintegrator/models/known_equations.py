@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -111,7 +112,7 @@ class SplittingMap(Model):
         """
         other = copy.deepcopy(self)
         other.set_advance(positive("step", step))
-        other.metadata["step"] = repr(float(step))
+        other.origin = replace(other.origin, step=float(step))
         return other
 
 

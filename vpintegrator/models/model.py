@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import copy
-import json
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.arguments import positive, real_array, whole
+from vpintegrator.arguments import of_kind, real_array, whole
 from vpintegrator.dynamics.structure import Structure
-from vpintegrator.dynamics.training_domain import Domain, recorded_domain
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import Map
 from vpintegrator.models.arguments import Stored
 from vpintegrator.models.components import Components
 from vpintegrator.models.coordinates import Coordinates
 from vpintegrator.models.derivatives import derivative_epsilon, network_jacobian, network_tangent
-from vpintegrator.models.family import MEMBER, ROUNDING, STEP, UNITS, FamilyParameters
+from vpintegrator.models.family import ROUNDING, STEP, UNITS, FamilyParameters
 from vpintegrator.models.iteration import (
     as_parameters,
     as_windows,
@@ -30,14 +28,25 @@ from vpintegrator.models.iteration import (
     gradients_off,
     trajectories,
 )
+from vpintegrator.models.record import Member, Origin, Record
 from vpintegrator.models.registry import DESCRIPTIONS
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import Reversible, having, is_invertible
 from vpintegrator.nn.layer import as_dtype, beside, last_size, parameters_for
 from vpintegrator.nn.symmetry import fixed_point_projection
 
+if TYPE_CHECKING:
+    from vpintegrator.dynamics import System
+
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
 _SEEN = 64  # stored states out of those that a model is adapted to
+
+
+def check_model(value: Any) -> Model:
+    """Return a model of this package, else raise InputError."""
+    words = "a model of this package; vp.wrap makes one of a torch module"
+    model: Model = of_kind("model", value, Model, words)
+    return model
 
 
 class Model(Stored, Map):
@@ -96,8 +105,10 @@ class Model(Stored, Map):
     family : FamilyParameters or None
         Step and parameters of a family, and their coefficients. Training sets it; without it a
         family takes the coefficients themselves.
-    metadata : dict of str to str
-        Origin of the model, stored with it; training fills it in.
+    origin : Origin
+        System, step and data that the model is for, stored with it; training fills it in.
+    record : Record
+        Its training, stored with it.
     choices : list of str
         Choices of ``vpintegrator.models.build`` without request, a sentence each.
     seen : ndarray (state, dim) or None
@@ -159,7 +170,8 @@ class Model(Stored, Map):
         self.core = core
         if len(known.reversing_symmetries) and not getattr(core, "reversible_by_terms", False):
             self.core = Reversible(core, known.reversing_symmetries[0])
-        self.metadata: dict[str, str] = {}
+        self.origin = Origin()
+        self.record = Record()
         self.choices: list[str] = []
         self.family: FamilyParameters | None = None
         if m := self.parameter_count:
@@ -268,12 +280,12 @@ class Model(Stored, Map):
     @property
     def attention_summary(self) -> str:  # type: ignore[override]
         """Sentence on how far attention is from the identity, written when it was trained."""
-        return self.metadata.get("attention", "")
+        return self.record.attention
 
     @property
     def provenance(self) -> str:  # type: ignore[override]
         """Source of the trained map in words: states or equations; empty before."""
-        return self.metadata.get("provenance", "")
+        return self.record.provenance
 
     @property
     def machine_epsilon(self) -> float:  # type: ignore[override]
@@ -292,23 +304,21 @@ class Model(Stored, Map):
         Raises
         ------
         InputError
-            If the metadata of the model have none, or no positive number.
+            If the origin of the model has none.
         """
-        if "step" not in self.metadata:
+        if self.origin.step is None:
             raise InputError(f"the model {self.name} does not say for which step it is; give step")
-        try:
-            step = float(self.metadata["step"])
-        except ValueError:
-            step = math.nan
-        return positive(f"the step of the model {self.name}", step)
+        return self.origin.step
 
     @property
     def domain(self) -> Domain | None:
         """Domain of the training data; None where it is not known."""
-        if "region" not in self.metadata:
-            return None
-        where = f"the training domain of {self.name}"
-        return Domain.from_text(self.metadata["region"], where)
+        return self.origin.domain
+
+    @property
+    def system(self) -> System | None:  # type: ignore[override]
+        """System that the model is for; None where it is not known."""
+        return self.origin.system
 
     def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Map windows (n, window, dim) as arrays of float64, see :meth:`forward`.
@@ -516,14 +526,13 @@ class Model(Stored, Map):
         >>> model.in_domain([[1.5, 0.0], [1.5, 9.0]])
         array([ True, False])
         """
-        if not {"region", "system"} <= self.metadata.keys():
+        domain = self.domain
+        system = self.system
+        if domain is None or system is None:
             raise InputError("the model does not say which states it was trained on; train it")
-        texts = {"system_name": "system", "parameters": "{}"} | self.metadata
-        keys = ("region", "system", "system_name", "parameters")
-        region, system = recorded_domain(*(texts[key] for key in keys))
         given = states if torch.is_tensor(states) else real_array("states", states, None)
         last_size("states", torch.as_tensor(given), {"dim": self.dim})
-        inside = region.holds(system, given)
+        inside = domain.holds(system, given)
         if self.chart is not None:
             placed = self.chart(torch.as_tensor(given).to(self.shift)).isfinite().all(-1)
             inside &= placed if torch.is_tensor(states) else placed.cpu().numpy()
@@ -579,13 +588,15 @@ class Model(Stored, Map):
         result.reversing_symmetries = self.reversing_symmetries[stays.cpu(), :n, :n]
         result.parameter_count = 0
         result.family = None
-        known = json.loads(self.metadata.get("parameters", "{}"))
-        known |= {name: value for name, value in values.items() if name != STEP}
-        member = {"family": asdict(family), "values": values}
-        result.metadata |= {MEMBER: json.dumps(member), "parameters": json.dumps(known)}
+        system = self.system
+        others = {name: value for name, value in values.items() if name != STEP}
+        if system is not None and others:
+            system = system.with_parameters(others)
         step = values.get(STEP, family.step)
-        if step is not None and step > 0:
-            result.metadata["step"] = repr(float(step))
+        if step is None or step <= 0:
+            step = self.origin.step
+        member = Member(family, values)
+        result.origin = replace(self.origin, system=system, step=step, member=member)
         return result.eval()
 
     def set_normalisation(self, shift: Any, scale: Any, spread: Any = None) -> None:

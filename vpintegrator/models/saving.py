@@ -2,9 +2,9 @@
 
 The header of the file holds, as strings: ``format`` ("vpintegrator-model"), ``version``, ``class``
 (a name of this package, or module and name of another class), ``arguments``, ``structure``,
-``coordinates`` (order and chart) and ``metadata`` as JSON, ``prediction_window``, ``dtype``, and
-``checksum``, the SHA-256 of the other entries and of the tensors. Nothing in such a file is ever
-executed.
+``coordinates`` (order and chart), ``origin`` and ``record`` as JSON, ``prediction_window``,
+``dtype``, and ``checksum``, the SHA-256 of the other entries and of the tensors. Nothing in such a
+file is ever executed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,23 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from vpintegrator.arguments import as_path, of_kind
+from vpintegrator.arguments import as_path, of_kind, positive
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
-from vpintegrator.models.family import MEMBER, UNITS, FamilyParameters, OutsideTraining
+from vpintegrator.models.family import UNITS, FamilyParameters, OutsideTraining
 from vpintegrator.models.iteration import evaluating
 from vpintegrator.models.model import Model
+from vpintegrator.models.record import CURVES, History, Member, Origin, Record
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import WrappedModel
 from vpintegrator.nn.layer import as_dtype
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.files import check_version, replacing
-from vpintegrator.storage.reading import check_kind
+from vpintegrator.storage.reading import check_kind, read_json
 
 FORMAT = "vpintegrator-model"
-VERSION = 1
+VERSION = 2
 _COMPARED = 16  # windows on which a model that was written is compared with the one in memory
 
 
@@ -51,7 +54,7 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
     Parameters
     ----------
     model : Model
-        The model; its ``metadata`` (strings) is stored with it.
+        The model; its ``origin`` and ``record`` are stored with it.
     path : path
         Conventionally ends in ``.safetensors``.
     overwrite : bool
@@ -60,9 +63,9 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
     Raises
     ------
     InputError
-        If the file exists and may not be replaced, the metadata are no texts, or the model is not
-        what its class builds from its arguments: a layer was exchanged, added, parametrised or has
-        hooks. Then make the change in a class of your own, or save ``vp.wrap`` of a module.
+        If the file exists and may not be replaced, or the model is not what its class
+        builds from its arguments: a layer was exchanged, added, parametrised or has hooks. Then
+        make the change in a class of your own, or save ``vp.wrap`` of a module.
 
     Examples
     --------
@@ -71,8 +74,6 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
     """
     words = "a model of this package; of a torch module save vp.wrap(module, dim=..., step=...)"
     of_kind("model", model, Model, words)
-    if not all(isinstance(part, str) for pair in model.metadata.items() for part in pair):
-        raise InputError("the metadata of a model must be texts; write others as JSON")
     try:
         arguments = json.dumps(model.arguments)
     except TypeError as error:
@@ -86,7 +87,8 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
         "coordinates": json.dumps(model.coordinates.arguments),
         "prediction_window": str(model.prediction_window),
         "dtype": str(model.scale.dtype).removeprefix("torch."),
-        "metadata": json.dumps(model.metadata),
+        "origin": _origin_text(model.origin),
+        "record": _record_text(model.record),
     }
     if model.family is not None:
         header["family"] = json.dumps(asdict(model.family))
@@ -204,7 +206,7 @@ def load(
     Returns
     -------
     Model
-        Model in the dtype of the file, with its ``metadata``, in evaluation mode.
+        Model in the dtype of the file, with its ``origin`` and ``record``, in evaluation mode.
 
     Raises
     ------
@@ -233,9 +235,102 @@ def load(
             "vp.load(path, model=MyModel)"
         )
     try:
-        return _model(source, header, tensors).to(device)
+        result = _model(source, header, tensors).to(device)
+        result.origin = _origin(header["origin"])
+        result.record = _record(header["record"])
+        return result
     except InputError as error:
         raise InputError(f"{path} holds a model of the class {name}: {error}") from None
+
+
+def _origin_text(origin: Origin) -> str:
+    """Return the JSON text of an origin; the system is the text of its file."""
+    system = origin.system
+    values = {
+        "system": None,
+        "step": origin.step,
+        "dataset": origin.dataset,
+        "fingerprint": origin.fingerprint,
+        "domain": None if origin.domain is None else asdict(origin.domain),
+        "member": None if origin.member is None else asdict(origin.member),
+    }
+    if system is not None:
+        own = {"text": system.text, "name": system.name, "parameters": system.definitions}
+        values["system"] = own
+    return json.dumps(values)
+
+
+def _origin(text: str) -> Origin:
+    """Return the origin of a model from its text in a file."""
+    values = read_json(text, "its origin")
+    system = values.get("system")
+    domain = values.get("domain")
+    try:
+        return Origin(
+            system=None if system is None else System(**system, source="the system it is for"),
+            step=None if values["step"] is None else positive("step", values["step"]),
+            dataset=of_kind("dataset", values["dataset"], str, "a text"),
+            fingerprint=of_kind("fingerprint", values["fingerprint"], str, "a text"),
+            domain=None if domain is None else Domain.of_ranges(domain, "its training domain"),
+            member=_member(values),
+        )
+    except (AttributeError, KeyError, TypeError):
+        raise InputError("its origin is not what a training writes") from None
+
+
+def _member(values: Mapping[str, Any]) -> Member | None:
+    """Return the family and the values of the member in an origin."""
+    member = values.get("member")
+    if member is None:
+        return None
+    try:
+        numbers = {name: float(value) for name, value in member["values"].items()}
+        return Member(FamilyParameters(**member["family"]), numbers)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InputError("the family that it is of is not what a training writes") from None
+
+
+def _record_text(record: Record) -> str:
+    """Return the JSON text of a record; the curves are thinned."""
+    history = None if record.history is None else record.history.summary()
+    return json.dumps(asdict(replace(record, history=None)) | {"history": history})
+
+
+def _record(text: str) -> Record:
+    """Return the record of a training from its text in a file."""
+    values = read_json(text, "the record of its training")
+    empty = Record(history=History("", 0, 0), search_seconds=0.0)
+    try:
+        history = values["history"] and History(**_alike(values["history"], empty.history))
+        alike = _alike({k: v for k, v in values.items() if v is not None}, empty, "history")
+        record = Record(**alike | {"history": history})
+        numbers = all(isinstance(error, int | float) for error in record.lead_time_errors)
+        lines = all(isinstance(line, str) for line in record.search)
+        if not (numbers and lines and all(isinstance(row, dict) for row in record.one_step)):
+            raise TypeError
+        curves = [getattr(history, name) for name in CURVES] if history else [[]]
+        if len({*map(len, curves)}) > 1 or not all(
+            isinstance(value, int | float) for curve in curves for value in curve
+        ):
+            raise TypeError
+    except (AttributeError, KeyError, TypeError):
+        raise InputError("the record of its training is damaged; train the model anew") from None
+    return record
+
+
+def _alike(values: Mapping[str, Any], like: Any, *skipped: str) -> dict[str, Any]:
+    """Return values of a dataclass, of the types that another instance has; a list for a tuple."""
+    result = {}
+    for name, value in values.items():
+        if name in skipped:
+            continue
+        kind = type(getattr(like, name))
+        if kind is tuple and isinstance(value, list):
+            value = tuple(value)
+        if not isinstance(value, (int, float) if kind is float else kind):
+            raise TypeError
+        result[name] = value
+    return result
 
 
 def _class_of(model: Model) -> str:
@@ -292,8 +387,8 @@ def _model(
         If the class is another one or does not take the arguments or the weights of the file.
     """
     dtype = as_dtype(header["dtype"])
-    arguments, coordinates, metadata = (
-        json.loads(header[name]) for name in ("arguments", "coordinates", "metadata")
+    arguments, coordinates, origin = (
+        read_json(header[name], name) for name in ("arguments", "coordinates", "origin")
     )
     try:
         with torch.random.fork_rng(devices=[]):
@@ -310,20 +405,19 @@ def _model(
         raise InputError(f"it is not a {_class_of(model)}")
     if "family" in header:
         model.family = FamilyParameters(**json.loads(header["family"]))
-    if MEMBER in metadata:
-        member = json.loads(metadata[MEMBER])
-        model.family = FamilyParameters(**member["family"])
+    member = _member(origin)
+    if member is not None:
+        model.family = member.family
         for name in UNITS:
             model.get_buffer(name).copy_(tensors[name])
         model.set_normalisation(tensors["coordinates.shift"], tensors["coordinates.scale"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutsideTraining)  # the user was told when it was made
-            model = model.at(**member["values"])
+            model = model.at(**member.values)
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         _, detail, *_ = str(error).splitlines()
         raise InputError(f"its weights do not fit this class: {detail.strip()}") from None
     model.prediction_window = int(header["prediction_window"])
-    model.metadata = metadata
     return model.eval()

@@ -14,7 +14,8 @@ from vpintegrator.compiled import machine_code
 from vpintegrator.errors import InputError, first_line
 from vpintegrator.maps import Map
 from vpintegrator.maps.map import checked_windows
-from vpintegrator.rollout.start import is_model, wrapped
+from vpintegrator.models.registry import is_model
+from vpintegrator.rollout.start import wrapped
 from vpintegrator.runtime.progress import step_bar
 
 
@@ -169,7 +170,7 @@ def _advance(machine: Any, windows: Any, steps: int, chunk: int) -> Iterator[Any
 
 def _warn_outside(model: Any, states: Any, chunk: int) -> None:
     """Warn if trajectories (trajectory, time, dim) leave the domain of the training data."""
-    if model.domain is None or "system" not in model.metadata:
+    if model.domain is None or model.system is None:
         return
     inside = [model.in_domain(part).cpu().numpy() for part in states.split(chunk, dim=1)]
     outside = ~np.concatenate(inside, axis=1)

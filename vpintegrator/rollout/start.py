@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -19,9 +20,9 @@ from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMethod, Map, applicable_methods, classical
 from vpintegrator.maps.base import check_initial
+from vpintegrator.models.registry import is_model
 from vpintegrator.names import method_name
 from vpintegrator.rollout.report import RESERVED
-from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from torch import nn
@@ -134,9 +135,10 @@ def _beside(map: Map, system: System, step: float) -> Map:
     if map.kind not in ("learned", "own"):
         return map
     other: Any = copy(map)
-    other.system = system
     if is_model(map):
-        other.metadata = {**other.metadata, "step": repr(step)}
+        other.origin = replace(other.origin, system=system, step=step)
+    else:
+        other.system = system
     return other
 
 
@@ -230,11 +232,6 @@ def find_origin(
     return system.sample_initial(count, np.random.default_rng(seed)), None, seed
 
 
-def is_model(map: Any) -> bool:
-    """Whether a map is a model, with metadata of its training; machine code of one has none."""
-    return hasattr(map, "metadata")
-
-
 def find_system(models: Mapping[str, Any], system: System | str | None) -> System:
     """Return the system given, or else that of the training of models, or of own maps.
 
@@ -245,34 +242,31 @@ def find_system(models: Mapping[str, Any], system: System | str | None) -> Syste
     """
     if system is not None:
         return system if isinstance(system, System) else load_system(system)
-    metadata = {name: map.metadata for name, map in models.items() if is_model(map)}
-    if not metadata:
-        found = next((map.system for map in models.values() if map.system), None)
-        if found is None:
-            raise InputError("no model or map says which system it is for; give system")
-        return found
-    origins = {(m.get("system"), m.get("parameters", "{}")) for m in metadata.values()}
-    if len(origins) > 1 or not all(text for text, _ in origins):
+    systems = {name: map.system for name, map in models.items() if is_model(map)}
+    known = [own for own in systems.values() or (map.system for map in models.values()) if own]
+    if not known and not systems:
+        raise InputError("no model or map says which system it is for; give system")
+    if len(known) < len(systems) or not all(_are_equal(known[0], own) for own in known):
         raise InputError(
-            f"{', '.join(metadata)}: some model does not say which system it was trained on, or "
+            f"{', '.join(systems)}: some model does not say which system it was trained on, or "
             "they were trained on different systems or parameters; compare them one at a time, or "
             "give the system"
         )
-    text, parameters = origins.pop()
-    first, known = next(iter(metadata.items()))
-    source = f"system of the model {first}"
-    values = read_json(parameters, f"{source}, parameters")
-    return System(text, known.get("system_name"), values, source=source)
+    return known[0]
+
+
+def _are_equal(first: System, second: System) -> bool:
+    return first.text == second.text and first.definitions == second.definitions
 
 
 def check_agreement(models: Mapping[str, Model], system: System) -> None:
     """Raise InputError if a model was trained on another system, or with other parameters.
 
-    A model without metadata, imported or trained in code of one's own, agrees with any system.
+    A model without one, imported or trained in code of one's own, agrees with any system.
     """
     for name, model in models.items():
-        own = find_system({name: model}, None if "system" in model.metadata else system)
-        if own.text != system.text or own.definitions != system.definitions:
+        own = model.system
+        if own is not None and not _are_equal(own, system):
             raise InputError(
                 f"the model {name} was trained on {own.name}, with other equations or parameters "
                 f"than the {system.name} given; leave out the system and its parameters"
@@ -362,9 +356,9 @@ def recorded_dataset(models: Mapping[str, Model]) -> Path:
     if not models:
         raise InputError("without a model, give the dataset to compare with by --dataset")
     name, model = next(iter(models.items()))
-    recorded, mark = (model.metadata.get(key, "") for key in ("dataset", "dataset_fingerprint"))
+    recorded = model.origin.dataset
     there = os.path.isfile(recorded)
-    if there and as_dataset(recorded).fingerprint == mark:
+    if there and as_dataset(recorded).fingerprint == model.origin.fingerprint:
         return Path(recorded)
     what = f"{recorded} has changed since {name} was trained on it"
     if not there:
@@ -384,7 +378,7 @@ def find_step(
     """
     step = None if step is None else positive("step", step)
     for name, map in maps.items():
-        if is_model(map) and "step" not in map.metadata:
+        if is_model(map) and map.origin.step is None:
             continue
         own = float(map.step)
         is_for = "was trained for" if is_model(map) else "has"

@@ -1,6 +1,7 @@
 """Training: the best map of some data, and the training of one model."""
 
 from vpintegrator.measure.rows import OneStep, OneStepTable, Rival
+from vpintegrator.models.record import History
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.budget import Budget
 from vpintegrator.training.fit import fit
@@ -19,7 +20,7 @@ from vpintegrator.training.kinds.unstructured import (
 from vpintegrator.training.one_step import one_step
 from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.results import Fit, History, best
+from vpintegrator.training.results import Fit, best
 from vpintegrator.training.stiefel_adam import StiefelAdam
 from vpintegrator.training.study import study
 from vpintegrator.training.train import train

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 import warnings
@@ -192,11 +191,11 @@ def fit(
         if finds is not None and finds.is_undetermined:
             warnings.warn(f"{finds.words}; {UNDETERMINED}", stacklevel=3)
         if isinstance(choice.model, Model):
-            choice.model.metadata["search"] = json.dumps([fit.line for fit in fits])
+            lines = tuple(fit.line for fit in fits)
+            record = replace(choice.model.record, search=lines, search_seconds=budget.used)
+            choice.model.record = record
             if not is_dataset(data):  # its file is deleted
-                choice.model.metadata.pop("dataset")
-            record = history.summary() | {"search_seconds": budget.used}
-            choice.model.metadata["training"] = json.dumps(record)
+                choice.model.origin = replace(choice.model.origin, dataset="")
         stopped_by = stopped_by or choice.stopped_by
         if signals:  # also one that came after the last training: the best model is kept
             signals.forget()

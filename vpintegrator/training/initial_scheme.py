@@ -14,7 +14,7 @@ import copy
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -74,7 +74,7 @@ def start_as_splitting(model: Model, data: TrainingData) -> InitialState:
     data
         Training data of the model.
     """
-    if "initial_scheme" in model.metadata:
+    if model.record.initial_scheme:
         return InitialState()
     shears = shears_of(model)
     parts = parts_of(shears)
@@ -107,7 +107,7 @@ def start_as_splitting(model: Model, data: TrainingData) -> InitialState:
     model.load_state_dict(weights)
     if not chosen:
         return InitialState()
-    model.metadata["initial_scheme"] = chosen
+    model.record = replace(model.record, initial_scheme=chosen)
     begins = "training begins as"
     words = f"its shears are fitted to {residual:.0e} of"
     what = "differences of the states" if differences else "the system's vector field"

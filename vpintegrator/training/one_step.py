@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from vpintegrator.arguments import check_integrator
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
@@ -19,14 +18,13 @@ from vpintegrator.measure import table
 from vpintegrator.measure.rows import OneStepTable
 from vpintegrator.measure.steps import applicable_methods
 from vpintegrator.models import Model
+from vpintegrator.models.model import check_model
 from vpintegrator.runtime.deadline import time_left, unhurried
 from vpintegrator.training.residuals import estimated_error, lead_time_errors
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
     from vpintegrator.maps import ClassicalMethod
-
-KEY = "one_step"  # key of the metadata of a model
 
 Maps = Map | Mapping[str, Map]
 
@@ -83,7 +81,7 @@ def one_step(
     named = maps if isinstance(maps, Mapping) else {getattr(maps, "name", ""): maps}
     for map in named.values():
         if not isinstance(map, Map):
-            check_integrator(map)
+            check_model(map)
     if not data.has(group):
         raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
     end = time.perf_counter() + min(seconds, time_left())

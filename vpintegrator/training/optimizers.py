@@ -182,7 +182,7 @@ class LevenbergMarquardt(Optimizer, Residual):
         self.pair = self.ready(self.pairs.sample(self.batch, self.generator))
         self.size = self.pair.targets[..., 0].numel()
         self.windows = len(self.pair.inputs)
-        first = 1e-7 if "training" in self.model.metadata else 1e-3
+        first = 1e-7 if self.model.record.history else 1e-3
         self.iteration = DampedIteration(self, self.residuals.read(), first)
         self.iteration.damping = damping
 

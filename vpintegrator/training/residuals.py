@@ -14,7 +14,6 @@ from torch.func import functional_call
 from vpintegrator.arguments import (
     called,
     check,
-    check_integrator,
     not_negative,
     of_kind,
     one_of,
@@ -27,10 +26,11 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.iteration import modes_kept
+from vpintegrator.models.model import check_model
+from vpintegrator.models.record import History
 from vpintegrator.names import LOSSES
 from vpintegrator.nn.layer import beside, last_size
 from vpintegrator.runtime.deadline import check_time
-from vpintegrator.training.results import History
 
 BLOCK = 8192  # windows evaluated at once
 # times the validation error, at least: 7 times is the most of about a dozen systems of the
@@ -293,7 +293,7 @@ def relative_error(
     >>> 0 < vp.training.relative_error(model, inputs, targets) < 1
     True
     """
-    check_integrator(model)
+    check_model(model)
     for name, tensor in (("inputs", inputs), ("targets", targets)):
         of_kind(name, tensor, torch.Tensor, "a tensor (pair, time, dim)")
         last_size(name, tensor, {"dim": model.dim})

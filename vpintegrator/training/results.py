@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,117 +16,13 @@ import numpy as np
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
+from vpintegrator.models.record import History
 from vpintegrator.nn import canonical_form
 from vpintegrator.nn.feed_forward import AffineMap
 from vpintegrator.runtime.progress import progress_bar
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-_CURVES = ("epoch", "seconds", "training_error", "validation_error")
-
-
-@dataclass
-class History:
-    r"""Errors of a training, epoch by epoch, and its outcome.
-
-    Errors are root mean squares of the first new state after each window, relative to the spread of
-    the training states, see :func:`vpintegrator.training.relative_error`. The time and constants of
-    motion do not count.
-
-    Validation and test errors are one window ahead, from exact windows. The training error is the
-    optimizer's: over all new states of its windows, with the horizon and the noise of the loss; for
-    Adam, while the weights change.
-
-    Attributes
-    ----------
-    optimizer, seed, parameters
-        Name of the optimizer, seed, and number of parameters.
-    epoch, seconds, training_error, validation_error
-        Values of each epoch (for second-order methods an epoch is an iteration).
-    best_epoch, best_validation_error
-        Epoch and error of the kept weights.
-    test_error, test_deviation
-        Error of the kept weights on the dataset's test group, and its standard error; nan if the
-        group is empty.
-    windows
-        Number of windows that a second-order method used at the end, see ``LevenbergMarquardt``;
-        else 0.
-    rollbacks
-        Number of times that the error exploded and training returned to the best weights.
-    stopped_by
-        ``epochs``, ``seconds``, ``target``, ``patience``, ``interrupt``, ``divergence``, or
-        ``solved`` for a linear solve.
-    compiled
-        Whether residuals and their derivatives were computed as machine code.
-    not_compiled
-        Reason why they were not, if machine code was not refused by the user.
-    compiler_seconds
-        Seconds that tracing and compilation took.
-    share
-        Fraction of the budget that is used up, 0 to 1.
-    device
-        Device of the training.
-    warning
-        Reason why the model is unreliable, or empty. Its error is larger than without any change of
-        state, or far larger on the test group than on the validation group.
-    """
-
-    optimizer: str
-    seed: int
-    parameters: int
-    epoch: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    training_error: list[float] = field(default_factory=list)
-    validation_error: list[float] = field(default_factory=list)
-    best_epoch: int = 0
-    best_validation_error: float = float("inf")
-    test_error: float = float("nan")
-    test_deviation: float = float("nan")
-    windows: int = 0
-    rollbacks: int = 0
-    stopped_by: str = ""
-    compiled: bool = False
-    not_compiled: str = ""
-    compiler_seconds: float = 0.0
-    share: float = 0.0
-    device: str = "cpu"
-    warning: str = ""
-
-    def __repr__(self) -> str:
-        ending = f", stopped by {self.stopped_by}" if self.stopped_by else ""
-        return (
-            f"<History {self.optimizer}: {self.epochs} epochs in {self.used:.3g} s{ending}; "
-            f"validation error {self.best_validation_error:.2e} (epoch {self.best_epoch}), "
-            f"test error {self.test_error:.2e}>"
-        )
-
-    @property
-    def epochs(self) -> int:
-        """Number of epochs done."""
-        return self.epoch[-1] if self.epoch else 0
-
-    @property
-    def used(self) -> float:
-        """Seconds used."""
-        return self.seconds[-1] if self.seconds else 0.0
-
-    def add(self, seconds: float, training_error: float, validation_error: float) -> bool:
-        """Note an epoch; return whether its weights are the best so far."""
-        values = (self.epochs + 1, seconds, training_error, validation_error)
-        for name, value in zip(_CURVES, values, strict=True):
-            getattr(self, name).append(value)
-        if validation_error < self.best_validation_error:  # false for nan
-            self.best_epoch = self.epochs
-            self.best_validation_error = validation_error
-            return True
-        return False
-
-    def summary(self) -> dict[str, Any]:
-        """Return the history for a model file, with curves thinned to a few hundred points."""
-        values = asdict(self)
-        every = max(len(self.epoch) // 200, 1)
-        return values | {name: values[name][::every] for name in _CURVES}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -225,7 +120,7 @@ class Fit:
         if history.compiled:
             how += f", compiled in {history.compiler_seconds:.1f} s"
         test = f", test {history.test_error:.2e} ± {history.test_deviation:.1e}"
-        attention = self.model.metadata.get("attention") if isinstance(self.model, Model) else None
+        attention = self.model.attention_summary
         lines = [
             f"{self.kind}: {self.model.name}, {self.size}; {_structure_of(self.model)}",
             f"  {self.provenance}" if self.provenance else "",
@@ -247,8 +142,7 @@ _JUDGED = {"held out": "validation", "left out": "leave-one-out", "blocks": "blo
 
 def _lead_times(map: Map) -> str:
     """Return a line on the errors of all new states of a call, if there are several."""
-    text = map.metadata.get("lead_time_errors", "[]") if isinstance(map, Model) else "[]"
-    errors = json.loads(text)
+    errors = map.record.lead_time_errors if isinstance(map, Model) else ()
     if not errors:
         return ""
     return (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
 import warnings
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -24,6 +24,7 @@ from vpintegrator.models.iteration import (
     modes_kept,
     with_gradients,
 )
+from vpintegrator.models.record import History
 from vpintegrator.models.wrapped import WithParameters, WrappedModel, told
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
@@ -42,7 +43,7 @@ from vpintegrator.training.optimizers import (
 )
 from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.residuals import Loss, doubt, relative_error
-from vpintegrator.training.results import History, Show, training_bar
+from vpintegrator.training.results import Show, training_bar
 from vpintegrator.training.stiefel_adam import check_projections
 from vpintegrator.training.training_data import TrainingData
 
@@ -210,13 +211,11 @@ def train(
 
 
 def judge(model: Map, data: TrainingData, history: History) -> None:
-    """Test a trained map, and let a model say how it was trained."""
+    """Test a trained map, and let a model say what it was trained on."""
     history.test_error, history.test_deviation = data.test_error(model)
     history.warning = doubt(model, data.held_out(model), data.error_scale, history)
     if isinstance(model, Model):
         data.describe(model)
-        model.metadata["provenance"] = data.provenance_of(model)
-        model.metadata["training"] = json.dumps(history.summary())
 
 
 def optimise(
@@ -255,7 +254,7 @@ def optimise(
     with held_back() as signals, modes_kept(own), told(model, "be trained"):
         if options.normalise:
             data.normalise(model)
-            if "training" not in model.metadata and options.initial_scheme == "auto":  # untrained
+            if model.record.history is None and options.initial_scheme == "auto":  # untrained
                 with stopping(), budget.hold(BEYOND):
                     start_as_splitting(model, data)
         model.to(options.device)
@@ -290,7 +289,7 @@ def optimise(
                 data=data,
             )
             model.eval()
-            if "training" in model.metadata:  # trained before: those weights may stay the best
+            if model.record.history is not None:  # trained before: those weights may stay the best
                 history.best_validation_error = relative_error(model, *held_out, scale=scale)
             improved_epoch = 0
             improved_error = math.inf
@@ -347,7 +346,7 @@ def optimise(
                 error = relative_error(model, *held_out, scale=scale)
             history.best_validation_error = error if math.isfinite(error) else math.inf
         if math.isfinite(history.best_validation_error):
-            model.metadata["training"] = json.dumps(history.summary())
+            model.record = replace(model.record, history=history)
         if signals:  # also one that came after the last epoch
             history.stopped_by = "interrupt"
             signals.forget()

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
+from vpintegrator.models.record import History
 from vpintegrator.runtime.deadline import TimeIsUp, check_time
 from vpintegrator.training.budget import Budget
 from vpintegrator.training.linear import LinearFit
 from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.regression import solve
-from vpintegrator.training.results import Fit, History, Show, keeps
+from vpintegrator.training.results import Fit, Show, keeps
 from vpintegrator.training.train import optimise
 from vpintegrator.training.training_data import TrainingData
 
@@ -189,6 +191,7 @@ class Trainer:
             error = max(error, data.known_error(model))
             deviation = error * result.deviation / 2
         history.add(seconds, result.error, error)
+        model.record = replace(model.record, history=history)
         return self.record(model, size, error, deviation, history, judged_by)
 
     def judge(self, map: Map, size: str, seconds: float = 0.0) -> Fit:
@@ -207,6 +210,8 @@ class Trainer:
         error, deviation = self.data.held_out_error(map)
         history = History("none", self.seed, 0, stopped_by="solved")
         history.add(seconds + time.perf_counter() - start, error, error)
+        if isinstance(map, Model):
+            map.record = replace(map.record, history=history)
         return self.record(map, size, error, deviation, history)
 
     def record(

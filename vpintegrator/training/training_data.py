@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import warnings
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,7 +24,8 @@ from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
-from vpintegrator.models.family import MEMBER, FamilyParameters
+from vpintegrator.models.family import FamilyParameters
+from vpintegrator.models.record import Origin
 from vpintegrator.nn.attention import attention_change
 from vpintegrator.runtime.deadline import unhurried
 from vpintegrator.training.least_squares import trimmed
@@ -371,28 +372,29 @@ class TrainingData:
             return estimated_error(model, pair, self.error_scale)
 
     def describe(self, model: Model) -> None:
-        """Let a model say what it was trained on."""
+        """Let a model say what it was trained on, and how far its attention and errors reach."""
         dataset = self.dataset
-        model.metadata.pop(MEMBER, None)  # trained further, it is no longer a family's
-        model.metadata |= {
-            "system": dataset.system.text,
-            "system_name": dataset.system.name,
-            "parameters": json.dumps(dataset.parameters),
-            **({} if self.family else {"step": repr(dataset.step)}),
-            "dataset": os.fspath(dataset.path),
-            "dataset_fingerprint": dataset.fingerprint,
-            "region": self._statistics[1].text,
-        }
-        model.metadata.pop("lead_time_errors", None)
+        model.origin = Origin(  # a model that was trained further is no longer a family's
+            system=dataset.system,
+            step=None if self.family else dataset.step,
+            dataset=os.fspath(dataset.path),
+            fingerprint=dataset.fingerprint,
+            domain=self._statistics[1],
+        )
+        errors: list[float] = []
         if model.prediction_window > 1:
             with unhurried():
                 errors = lead_time_errors(model, self.held_out(model), self.error_scale)
-            model.metadata["lead_time_errors"] = json.dumps(errors)
-        model.metadata.pop("attention", None)
+        change = None
         if self.family is None:  # no attention reads parameters
             windows = self.held_out(model).inputs
             change = attention_change(model, windows[:: len(windows) // 100 or 1])
-            model.metadata |= {} if change is None else {"attention": change.words}
+        model.record = replace(
+            model.record,
+            provenance=self.provenance_of(model),
+            attention="" if change is None else change.words,
+            lead_time_errors=tuple(errors),
+        )
 
     def test_error(self, model: Map) -> tuple[float, float]:
         """Return the relative error on the test group, and its standard error.

@@ -1,5 +1,7 @@
 """Models that are matrices, so that everything about them is known in closed form."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import nn
@@ -36,7 +38,7 @@ def linear_model(
     model = LinearModel(
         Matrix(matrix), dim, window=len(matrix) // dim, prediction_window=prediction_window
     )
-    model.metadata["step"] = repr(step)
+    model.origin = replace(model.origin, step=step)
     return model
 
 

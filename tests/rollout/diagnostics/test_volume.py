@@ -121,7 +121,7 @@ def test_diverged_trajectories(name):
 def test_the_volume_of_a_chart():
     s, h = load_system("lotka-volterra-2d"), 0.1
     model = vp.models.build(s, arguments={"functions": "polynomial", "degree": 2})
-    model.metadata["step"] = repr(h)
+    model.origin = vp.models.Origin(step=h)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.05

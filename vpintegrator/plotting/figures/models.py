@@ -15,18 +15,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from vpintegrator.arguments import check_integrator, one_of, real_array
+from vpintegrator.arguments import one_of, real_array
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.figure import Figure, drawn_into, hide_inner_labels, own_style
 from vpintegrator.plotting.style import LOOKS, PAPER, Style
 from vpintegrator.plotting.text import grouped, listed, plain
-from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models import Model
-
-_CURVES = ("epoch", "seconds", "training_error", "validation_error")
-_NUMBERS = ("best_epoch", "best_validation_error", "test_error")
+    from vpintegrator.models.record import History
 
 
 @dataclass(frozen=True)
@@ -40,38 +37,14 @@ class ModelScene:
     where
         The path of its file, or a word for messages.
     history
-        The summary of a :class:`vpintegrator.training.History`; empty if none is known.
+        The history of the training; None if none is known.
     """
 
     model: Any
     name: str
     style: Style
     where: str
-    history: dict[str, Any]
-
-    @cached_property
-    def training(self) -> dict[str, Any]:
-        """The summary with its curves as arrays (epoch,); empty for no epoch, or none known.
-
-        The curves of a model file are thinned to some hundred epochs.
-
-        Raises
-        ------
-        InputError
-            If the metadata are damaged.
-        """
-        if not self.history:
-            return {}
-        try:
-            curves = np.array([self.history[key] for key in _CURVES], dtype=float)
-            numbers = {key: float(self.history[key]) for key in _NUMBERS}
-            if curves.ndim != 2 or not np.isfinite(curves[:2]).all():
-                raise ValueError
-        except (KeyError, TypeError, ValueError, OverflowError):
-            words = "the record of the training is damaged; train the model anew to draw it"
-            raise InputError(f"{self.where}: {words}") from None
-        curves_by_name = dict(zip(_CURVES, curves, strict=True))
-        return self.history | numbers | curves_by_name if curves.size else {}
+    history: History | None
 
     @cached_property
     def attention(self) -> dict[str, np.ndarray]:
@@ -92,19 +65,20 @@ def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
     InputError
         If the file is no model.
     """
-    if hasattr(source, "summary"):
-        return ModelScene(None, "", style, "history", source.summary())
+    from vpintegrator.models import load
+    from vpintegrator.models.model import check_model
+    from vpintegrator.models.record import History
+
+    if isinstance(source, History):
+        return ModelScene(None, "", style, "history", source)
     where = "model"
     name = getattr(source, "name", "")
     if isinstance(source, str | os.PathLike):
-        from vpintegrator.models import load
-
         where = os.fspath(source)
         name = Path(source).stem
         source = load(source)
-    check_integrator(source)
-    record = getattr(source, "metadata", {}).get("training", "{}")
-    return ModelScene(source, name, style, where, read_json(record, where))
+    model = check_model(source)
+    return ModelScene(model, name, style, where, model.record.history)
 
 
 AGAINST = {"epochs": "epoch", "seconds": "time of training / s"}
@@ -117,26 +91,34 @@ class TrainingFigure(Figure):
     name = "training"
     scene: ModelScene
 
+    @property
+    def history(self) -> History:
+        """The history of the training that is drawn."""
+        assert self.scene.history is not None  # as the figure applies
+        return self.scene.history
+
     def applies(self) -> bool:
-        return bool(self.scene.training)
+        return self.scene.history is not None and self.scene.history.epochs > 0
 
     def panel(self, axes: Axes, against: str = "epochs") -> None:
         """Draw errors of training and validation, the epoch of the best weights, the test error."""
-        told = self.scene.training
+        history = self.history
         style = self.style
-        along = told["epoch" if against == "epochs" else "seconds"]
+        along = history.epoch if against == "epochs" else history.seconds
         blue = style.adapt(LOOKS[0]).colour
         for label, colour, width in (("training", style.reference, 1.0), ("validation", blue, 1.3)):
-            errors = told[f"{label}_error"]
+            errors = np.array(getattr(history, f"{label}_error"), dtype=float)
             with np.errstate(all="ignore"):
                 shown = np.where(np.isfinite(errors) & (errors > 0), errors, np.nan)
             mark = "." if len(along) == 1 else ""
             axes.plot(along, shown, label=label, color=colour, lw=width * style.line, marker=mark)
-        best, least, test = (told[key] for key in _NUMBERS)
+        best = history.best_epoch
+        least = history.best_validation_error
+        test = history.test_error
         if best > 0 and math.isfinite(least):
             look: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 0.6 * style.letters}
             look["label"] = f"weights kept (epoch {grouped(best)})"
-            axes.plot(np.interp(best, told["epoch"], along), least, color=blue, **look)
+            axes.plot(np.interp(best, history.epoch, along), least, color=blue, **look)
         if test > 0 and math.isfinite(test):
             look = {"lw": 0.8 * style.line, "ls": (0, (1, 2))}
             axes.axhline(test, color=style.foreground, label=f"test {test:.1e}", **look)
@@ -157,14 +139,16 @@ class TrainingFigure(Figure):
         return figure
 
     def sentences(self) -> list[str]:
-        told = self.scene.training
-        best, least, test = (told[key] for key in _NUMBERS)
+        history = self.history
+        best = history.best_epoch
+        least = history.best_validation_error
+        test = history.test_error
         kept = f"epoch {grouped(best)}" if best > 0 else "an earlier random start"
         kept = f"The weights kept are those of {kept}, with a validation error of {least:.2e}."
         last = f"Error on the test set: {test:.2e} (dotted line)." if math.isfinite(test) else ""
         return [
-            f"Training of {self.scene.name} by {told['optimizer']}: {grouped(told['epoch'][-1])} "
-            f"epochs in {told['seconds'][-1]:.3g} s, stopped by {told['stopped_by']}.",
+            f"Training of {self.scene.name} by {history.optimizer}: {grouped(history.epochs)} "
+            f"epochs in {history.used:.3g} s, stopped by {history.stopped_by}.",
             "Relative errors one window ahead, as the optimizer sees them and on validation data.",
             kept,
             last,
@@ -177,10 +161,10 @@ def read_training(source: Any, style: Style = PAPER) -> ModelScene:
     Raises
     ------
     InputError
-        If the file is no model, or says nothing or nonsense of its training.
+        If the file is no model, or says nothing of its training.
     """
     scene = model_scene(source, style)
-    if not scene.training:
+    if scene.history is None or not scene.history.epochs:
         raise InputError(
             f"{scene.where} holds no record of a training; train it with vp-train or vp.train"
         )

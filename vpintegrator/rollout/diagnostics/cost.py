@@ -18,13 +18,13 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMap, Map, PeriodMap, classical
 from vpintegrator.maps.base import check_initial
 from vpintegrator.measure import repeat_states, seconds_per_step
+from vpintegrator.models.registry import is_model
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.tangent import first_windows
 from vpintegrator.rollout.guarded_map import GuardedMap
 from vpintegrator.rollout.reference import Progress, Reference, solve_reference
 from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.variables import Column, Variable
-from vpintegrator.storage.reading import read_json
 
 _RIVAL = ("rival", "rival_cost")  # a method, and its cost beside that of the same model
 _FITTED = 4  # at most so many errors, of the smallest steps, give the order
@@ -207,7 +207,8 @@ def work_precision(
             map = copy(map)
             map.system = system
         name = name or map.name
-        several = hasattr(map, "at_step") and map.differentiable
+        original = getattr(map, "original", map)
+        several = isinstance(original, ClassicalMap) and map.differentiable
         maps_of[name] = [map.at_step(h) for h in sizes] if several else [map]
         rows = []
         for map in maps_of[name]:
@@ -317,16 +318,15 @@ class TrainingCost(Diagnostic):
     )
 
     def result(self) -> dict[str, Any]:
-        known: dict[str, Any] = {}
-        if self.map.kind == "learned":
-            model: Any = getattr(self.map, "original", self.map)
-            text = model.metadata.get("training", "{}")
-            known = read_json(text, f"what is told of the training of {self.ensemble.name}")
-        epochs = known.get("epoch") or [None]
-        seconds = known.get("search_seconds") or (known.get("seconds") or [None])[-1]
-        values = (known.get("parameters"), seconds, epochs[-1], known.get("compiled"))
-        names = (variable.name for variable in self.variables)
-        return {n: None if v is None else float(v) for n, v in zip(names, values, strict=True)}
+        names = [variable.name for variable in self.variables]
+        model: Any = getattr(self.map, "original", self.map)
+        record = model.record if is_model(model) else None
+        if record is None or record.history is None:
+            return dict.fromkeys(names)
+        history = record.history
+        seconds = record.search_seconds or history.used
+        values = (history.parameters, seconds, history.epochs, history.compiled)
+        return dict(zip(names, map(float, values), strict=True))
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:

@@ -11,6 +11,7 @@ Analysis, 3rd ed., section 7.3.5).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from vpintegrator.dynamics.solve import states_between
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.growth import attention, layers, with_parts
+from vpintegrator.models.record import Record
 from vpintegrator.nn import Composition, Reversible
 from vpintegrator.training.training_data import TrainingData
 
@@ -96,7 +98,7 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Model | No
         before = np.where(np.isfinite(images), images, before)
     later = "the later half of them learned one by one" if reversible else "learned one by one"
     model.choices.append(f"training begins with the {parts} segments of a step, {later}")
-    model.metadata["initial_scheme"] = "none"  # the initialisation is done
+    model.record = replace(model.record, initial_scheme="none")  # the initialisation is done
     return model
 
 
@@ -142,7 +144,7 @@ def _alone(model: Model, own: list[torch.nn.Module]) -> Model:
     part = with_parts(model, core=Composition(*own))
     part.window = 1
     part.reversing_symmetries = part.reversing_symmetries[:0]
-    part.metadata = {}
+    part.record = Record()
     part.choices = []
     if part.explicit_time:
         still = torch.zeros_like(part.get_buffer("time_step"))

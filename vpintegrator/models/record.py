@@ -1,0 +1,216 @@
+"""Origin and record of a model: the system and data it is for, and its training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.arguments import positive
+from vpintegrator.dynamics.training_domain import Domain
+from vpintegrator.models.family import FamilyParameters
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics import System
+
+CURVES = ("epoch", "seconds", "training_error", "validation_error")
+
+
+@dataclass(frozen=True)
+class Member:
+    """Family that a model was taken from, with the values of step and parameters.
+
+    Attributes
+    ----------
+    family
+        Step and parameters of the family.
+    values
+        Values of the member by name.
+    """
+
+    family: FamilyParameters
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """System, step and data that a model is for.
+
+    Attributes
+    ----------
+    system
+        The system with its parameters; None where it is not known.
+    step
+        Time step; None for a family, and where it is not known.
+    dataset, fingerprint
+        Path and fingerprint of the dataset of the training, or empty.
+    domain
+        Ranges of components and invariants on the training states.
+    member
+        The family of a model that :meth:`vpintegrator.models.Model.at` returned.
+
+    Raises
+    ------
+    InputError
+        If the step is not positive.
+
+    Examples
+    --------
+    >>> model = vp.models.ResidualNetwork(dim=2)
+    >>> model.origin = vp.models.Origin(vp.load_system("pendulum"), step=0.1)
+    >>> model.step
+    0.1
+    """
+
+    system: System | None = None
+    step: float | None = None
+    dataset: str = ""
+    fingerprint: str = ""
+    domain: Domain | None = None
+    member: Member | None = None
+
+    def __post_init__(self) -> None:
+        if self.step is not None:
+            positive("the step of a model", self.step)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Origin:
+        return self  # nothing of it changes, and a system takes long to read
+
+
+@dataclass
+class History:
+    r"""Errors of a training, epoch by epoch, and its outcome.
+
+    Errors are root mean squares of the first new state after each window, relative to the spread of
+    the training states, see :func:`vpintegrator.training.relative_error`. The time and constants of
+    motion do not count.
+
+    Validation and test errors are one window ahead, from exact windows. The training error is the
+    optimizer's: over all new states of its windows, with the horizon and the noise of the loss; for
+    Adam, while the weights change.
+
+    Attributes
+    ----------
+    optimizer, seed, parameters
+        Name of the optimizer, seed, and number of parameters.
+    epoch, seconds, training_error, validation_error
+        Values of each epoch (for second-order methods an epoch is an iteration).
+    best_epoch, best_validation_error
+        Epoch and error of the kept weights.
+    test_error, test_deviation
+        Error of the kept weights on the dataset's test group, and its standard error; nan if the
+        group is empty.
+    windows
+        Number of windows that a second-order method used at the end, see ``LevenbergMarquardt``;
+        else 0.
+    rollbacks
+        Number of times that the error exploded and training returned to the best weights.
+    stopped_by
+        ``epochs``, ``seconds``, ``target``, ``patience``, ``interrupt``, ``divergence``, or
+        ``solved`` for a linear solve.
+    compiled
+        Whether residuals and their derivatives were computed as machine code.
+    not_compiled
+        Reason why they were not, if machine code was not refused by the user.
+    compiler_seconds
+        Seconds that tracing and compilation took.
+    share
+        Fraction of the budget that is used up, 0 to 1.
+    device
+        Device of the training.
+    warning
+        Reason why the model is unreliable, or empty. Its error is larger than without any change of
+        state, or far larger on the test group than on the validation group.
+    """
+
+    optimizer: str
+    seed: int
+    parameters: int
+    epoch: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    training_error: list[float] = field(default_factory=list)
+    validation_error: list[float] = field(default_factory=list)
+    best_epoch: int = 0
+    best_validation_error: float = float("inf")
+    test_error: float = float("nan")
+    test_deviation: float = float("nan")
+    windows: int = 0
+    rollbacks: int = 0
+    stopped_by: str = ""
+    compiled: bool = False
+    not_compiled: str = ""
+    compiler_seconds: float = 0.0
+    share: float = 0.0
+    device: str = "cpu"
+    warning: str = ""
+
+    def __repr__(self) -> str:
+        ending = f", stopped by {self.stopped_by}" if self.stopped_by else ""
+        return (
+            f"<History {self.optimizer}: {self.epochs} epochs in {self.used:.3g} s{ending}; "
+            f"validation error {self.best_validation_error:.2e} (epoch {self.best_epoch}), "
+            f"test error {self.test_error:.2e}>"
+        )
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs done."""
+        return self.epoch[-1] if self.epoch else 0
+
+    @property
+    def used(self) -> float:
+        """Seconds used."""
+        return self.seconds[-1] if self.seconds else 0.0
+
+    def add(self, seconds: float, training_error: float, validation_error: float) -> bool:
+        """Note an epoch; return whether its weights are the best so far."""
+        values = (self.epochs + 1, seconds, training_error, validation_error)
+        for name, value in zip(CURVES, values, strict=True):
+            getattr(self, name).append(value)
+        if validation_error < self.best_validation_error:  # false for nan
+            self.best_epoch = self.epochs
+            self.best_validation_error = validation_error
+            return True
+        return False
+
+    def summary(self) -> dict[str, Any]:
+        """Return the history for a model file, with curves thinned to a few hundred points."""
+        values = asdict(self)
+        every = max(len(self.epoch) // 200, 1)
+        return values | {name: values[name][::every] for name in CURVES}
+
+
+@dataclass(frozen=True)
+class Record:
+    """Training of a model, and measurements after it.
+
+    Attributes
+    ----------
+    history
+        Errors of the last training, epoch by epoch; None before the first.
+    provenance
+        Source of the map in words: states or equations.
+    initial_scheme
+        Splitting scheme that the training began with, ``none`` if another start replaced it; empty
+        if none was tried.
+    start
+        Name of the file of the model that the training went on from.
+    attention
+        Sentence on the distance of attention from the identity.
+    lead_time_errors
+        Relative errors of the new states of a call, if there are several.
+    search, search_seconds
+        Lines on the models that a search tried, and its seconds.
+    one_step
+        Rows of the table of one step, see :class:`vpintegrator.training.OneStepTable`.
+    """
+
+    history: History | None = None
+    provenance: str = ""
+    initial_scheme: str = ""
+    start: str = ""
+    attention: str = ""
+    lead_time_errors: tuple[float, ...] = ()
+    search: tuple[str, ...] = ()
+    search_seconds: float | None = None
+    one_step: tuple[Mapping[str, Any], ...] = ()
