@@ -143,9 +143,7 @@ def as_map(method, system=None, step=None):
     if not isinstance(method, vp.Map):
         return vp.classical(method, system, step)
     other = copy(method)
-    if isinstance(method, vp.models.Model):
-        step = method.origin.step if step is None else step
-        other.origin = replace(method.origin, system=system, step=step)
-    else:
-        other.system = system
+    other.system = system
+    if step is not None:
+        other.origin = replace(other.origin, step=step)
     return other

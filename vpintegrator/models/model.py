@@ -320,6 +320,10 @@ class Model(Stored, Map):
         """System that the model is for; None where it is not known."""
         return self.origin.system
 
+    @system.setter
+    def system(self, system: System | None) -> None:
+        self.origin = replace(self.origin, system=system)
+
     def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Map windows (n, window, dim) as arrays of float64, see :meth:`forward`.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vpintegrator.errors import InputError, nearest
 
@@ -109,12 +109,3 @@ class Architectures(Mapping[str, "type[Model]"]):
 
 
 ARCHITECTURES = Architectures()
-
-
-def is_model(map: Any) -> bool:
-    """Whether a map is a model, with the origin of its training; machine code of one has none."""
-    if getattr(map, "kind", "") != "learned":
-        return False
-    from vpintegrator.models.model import Model  # loads torch
-
-    return isinstance(map, Model)

@@ -14,8 +14,7 @@ from vpintegrator.compiled import machine_code
 from vpintegrator.errors import InputError, first_line
 from vpintegrator.maps import Map
 from vpintegrator.maps.map import checked_windows
-from vpintegrator.models.registry import is_model
-from vpintegrator.rollout.start import wrapped
+from vpintegrator.rollout.start import is_model, wrapped
 from vpintegrator.runtime.progress import step_bar
 
 

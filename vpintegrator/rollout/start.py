@@ -20,7 +20,6 @@ from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMethod, Map, applicable_methods, classical
 from vpintegrator.maps.base import check_initial
-from vpintegrator.models.registry import is_model
 from vpintegrator.names import method_name
 from vpintegrator.rollout.report import RESERVED
 
@@ -135,10 +134,9 @@ def _beside(map: Map, system: System, step: float) -> Map:
     if map.kind not in ("learned", "own"):
         return map
     other: Any = copy(map)
+    other.system = system
     if is_model(map):
-        other.origin = replace(other.origin, system=system, step=step)
-    else:
-        other.system = system
+        other.origin = replace(other.origin, step=step)
     return other
 
 
@@ -230,6 +228,15 @@ def find_origin(
             "(reference=... in Python)"
         )
     return system.sample_initial(count, np.random.default_rng(seed)), None, seed
+
+
+def is_model(map: Any) -> bool:
+    """Whether a map is a model, with the origin of its training; machine code of one has none."""
+    if getattr(map, "kind", "") != "learned":
+        return False
+    from vpintegrator.models.model import Model  # loads torch
+
+    return isinstance(map, Model)
 
 
 def find_system(models: Mapping[str, Any], system: System | str | None) -> System:

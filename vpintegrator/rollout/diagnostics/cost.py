@@ -18,12 +18,12 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMap, Map, PeriodMap, classical
 from vpintegrator.maps.base import check_initial
 from vpintegrator.measure import repeat_states, seconds_per_step
-from vpintegrator.models.registry import is_model
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.tangent import first_windows
 from vpintegrator.rollout.guarded_map import GuardedMap
 from vpintegrator.rollout.reference import Progress, Reference, solve_reference
 from vpintegrator.rollout.report import Report, Run, Summary
+from vpintegrator.rollout.start import is_model
 from vpintegrator.rollout.variables import Column, Variable
 
 _RIVAL = ("rival", "rival_cost")  # a method, and its cost beside that of the same model
