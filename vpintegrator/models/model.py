@@ -316,7 +316,7 @@ class Model(Stored, Map):
         return self.origin.domain
 
     @property
-    def system(self) -> System | None:  # type: ignore[override]
+    def system(self) -> System | None:
         """System that the model is for; None where it is not known."""
         return self.origin.system
 
