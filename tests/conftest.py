@@ -78,7 +78,7 @@ def without_costs():
     """Tests compile no classical methods for the costs of a step."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vpintegrator.cli.train.VERDICT_SECONDS", 0.0)
-        patch.setattr("vpintegrator.rollout.step_costs.applicable_methods", lambda system: {})
+        patch.setattr("vpintegrator.rollout.diagnostics.cost.applicable_methods", lambda system: {})
         yield
 
 

@@ -274,7 +274,7 @@ def _show_architecture(name: str) -> Overview:
 
 def architecture_arguments(architecture: type[Model]) -> dict[str, dict[str, Any]]:
     """Return value, default and meaning of each argument that a user gives to an architecture."""
-    from vpintegrator.models.arguments import arguments_of
+    from vpintegrator.models.stored import arguments_of
 
     meanings = described(architecture)
     result = {}

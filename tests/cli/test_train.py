@@ -17,7 +17,7 @@ from tests.cli.conftest import refused
 from vpintegrator.cli.train import main
 from vpintegrator.data import Dataset, generate
 from vpintegrator.models import ARCHITECTURES, load
-from vpintegrator.models.arguments import arguments_of
+from vpintegrator.models.stored import arguments_of
 from vpintegrator.storage.files import locked
 from vpintegrator.training.optimizers import Adam
 

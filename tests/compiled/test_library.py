@@ -9,7 +9,7 @@ import pytest
 
 from vpintegrator.compiled import library
 from vpintegrator.compiled.library import Compilation, NotCompilable, load_library
-from vpintegrator.runtime.deadline import TimeIsUp, until
+from vpintegrator.runtime.interrupts import TimeIsUp, until
 
 SOURCE = 'extern "C" int answer() { return 42; }'
 DAY = 86400

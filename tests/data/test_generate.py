@@ -8,7 +8,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.data import generate, list_recipes, open_dataset
-from vpintegrator.data.inspection import without_broken_structure
+from vpintegrator.data.opening import without_broken_structure
 from vpintegrator.errors import InputError
 
 

@@ -12,8 +12,8 @@ from tests.models.cases import needed
 from tests.models.test_charts import LOGARITHMS, POLAR
 from tests.nn.laws import SIGN_FLIPS, randomise, sample
 from vpintegrator.models import ARCHITECTURES
-from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import prolong
+from vpintegrator.models.stored import arguments_of
 
 SIZES = {"depth": 1, "width": 4, "attention_width": 2, "heads": 2, "inner": 3, "degree": 2}
 SMALL = {  # arguments of each architecture

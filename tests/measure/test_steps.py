@@ -9,7 +9,7 @@ import pytest
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledMethod
 from vpintegrator.measure import steps, table
-from vpintegrator.runtime.deadline import until
+from vpintegrator.runtime.interrupts import until
 
 STEP = 0.2
 

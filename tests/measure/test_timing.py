@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vpintegrator.measure import seconds_per_step
-from vpintegrator.runtime.deadline import until
+from vpintegrator.runtime.interrupts import until
 
 
 def test_costs_are_processor_seconds_of_one_state(monkeypatch):

@@ -6,7 +6,7 @@ import torch
 
 from tests.nn.laws import SIGN_FLIPS, randomise, sample
 from vpintegrator.models import ARCHITECTURES
-from vpintegrator.models.arguments import arguments_of
+from vpintegrator.models.stored import arguments_of
 
 
 def diagonal(*signs):

@@ -13,7 +13,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES, ClassificationTransformer
-from vpintegrator.models.arguments import arguments_of
+from vpintegrator.models.stored import arguments_of
 from vpintegrator.overview import described
 
 CLASSES = [*ARCHITECTURES.values(), ClassificationTransformer]

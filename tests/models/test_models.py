@@ -23,8 +23,8 @@ from tests.nn.laws import (
 from vpintegrator.compiled import CompiledModel
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
-from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import layers
+from vpintegrator.models.stored import arguments_of
 from vpintegrator.nn import TimeMixing
 from vpintegrator.training import History
 

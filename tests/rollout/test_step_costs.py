@@ -5,7 +5,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.measure.steps import applicable_methods
-from vpintegrator.rollout import step_costs
+from vpintegrator.rollout.diagnostics import cost
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def trained(tmp_path_factory):
 
 
 def test_methods_take_the_fewest_substeps(trained, monkeypatch, tmp_path):
-    monkeypatch.setattr(step_costs, "applicable_methods", applicable_methods)
+    monkeypatch.setattr(cost, "applicable_methods", applicable_methods)
     report = vp.compare({"map": trained}, "rk4", steps=40, trajectories=3)
     (model,) = report.step_table.models
     states = report.reference[:, :-1].reshape(-1, 2)

@@ -8,7 +8,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.runtime.deadline import TimeIsUp, check_time
+from vpintegrator.runtime.interrupts import TimeIsUp, check_time
 from vpintegrator.training import Budget, Network, TrainingOptions
 from vpintegrator.training import train as train_function
 from vpintegrator.training.optimizers import Adam

@@ -8,7 +8,7 @@ import torch
 
 import vpintegrator as vp
 from tests.training.conftest import weights
-from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
+from vpintegrator.runtime.interrupts import TimeIsUp, check_time, until
 from vpintegrator.training import Couplings, GeneratingFunctions, Splittings, TrainingOptions
 from vpintegrator.training.optimizers import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error

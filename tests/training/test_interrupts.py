@@ -13,8 +13,7 @@ import torch
 
 from tests.training.conftest import ITERATIVE, weights
 from vpintegrator.data import generate
-from vpintegrator.runtime.deadline import check_time, unhurried, until
-from vpintegrator.runtime.interrupts import held_back, stopping
+from vpintegrator.runtime.interrupts import check_time, held_back, stopping, unhurried, until
 from vpintegrator.training import relative_error, train
 from vpintegrator.training.residuals import Objective
 from vpintegrator.training.training_data import TrainingData

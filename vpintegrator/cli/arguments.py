@@ -70,7 +70,7 @@ def read_arguments(
 def declared_arguments(name: str | None) -> dict[str, Any]:
     """Return the arguments of an architecture, or of all of them together."""
     from vpintegrator.models import ARCHITECTURES
-    from vpintegrator.models.arguments import arguments_of
+    from vpintegrator.models.stored import arguments_of
 
     if name is not None:
         return arguments_of(ARCHITECTURES.find(name))

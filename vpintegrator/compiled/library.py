@@ -27,7 +27,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 S = TypeVar("S")
 T = TypeVar("T")

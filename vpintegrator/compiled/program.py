@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from vpintegrator.compiled.scalar_graph import BINARY, FUNCTIONS, ScalarGraph
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones
 _VECTORS = (".first", ".second", ".third", ".fourth")  # vectors of a value

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vpintegrator.compiled.library import NotCompilable
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 
 class Elementary(NamedTuple):

@@ -6,7 +6,6 @@ Everything is computed from the states as they stand in the file, a part at a ti
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,6 @@ from vpintegrator.data.generation.plan import invariant_changes, largest_changes
 from vpintegrator.data.variation import STEP
 
 _PART_BYTES = 1 << 24  # bytes of states that are read together
-_JUDGED = 512  # states at which structure is measured
-_ACCURACY = 1e-9  # of states whose accuracy is not known
 
 
 @dataclass(frozen=True)
@@ -97,31 +94,6 @@ def _look_through(dataset: Dataset, name: str) -> Group:
         infinite=infinite,
         changes={key: change / (size or 1.0) for key, (change, size) in sizes.items()},
     )
-
-
-def without_broken_structure(dataset: Dataset | str | os.PathLike[str]) -> Dataset:
-    """Return a dataset whose system has the structure that holds at its training states.
-
-    Structure that fails there by more than the accuracy of the states is left out with a warning.
-    """
-    dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
-    if dataset.is_family or dataset.system.is_measured:
-        return dataset
-    count = dataset.shapes["train"][0]
-    few = np.unique(np.linspace(0, count - 1, min(count, _JUDGED)).astype(int))
-    states = dataset.states("train", few).reshape(-1, dataset.dim)
-    states = states[np.isfinite(states).all(axis=1)]
-    chosen = np.random.default_rng(0).choice(len(states), min(len(states), _JUDGED), replace=False)
-    accuracy = max(dataset.accuracy.get("estimated_error", 0.0), _ACCURACY)
-    system = dataset.system.holding_at(states[chosen], accuracy)
-    if system is dataset.system:
-        return dataset
-    warnings.warn(
-        f"{dataset.path}: the training states do not have structure of {system.name}, which the "
-        f"models leave out: {'; '.join(system.definition.broken)}",
-        stacklevel=2,
-    )
-    return dataset.attached(system)
 
 
 def accuracy_text(error: str, accuracy: Mapping[str, Any]) -> str:

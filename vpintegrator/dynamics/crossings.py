@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 Field = Callable[[np.ndarray, np.ndarray], np.ndarray]  # components and parameters, by trajectory
 # safety factor, and bounds of the change of a step

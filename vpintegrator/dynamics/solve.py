@@ -39,7 +39,7 @@ from vpintegrator.dynamics.switches import (
 from vpintegrator.dynamics.system import OF_STACKS, SMALLEST_TOLERANCE, System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 _ROUNDING = 1e-9  # deviation of rates in the time that is no force, relative to the largest
 _MOST_EDGES = 1 << 17  # intervals in which short forces are looked for

@@ -627,7 +627,7 @@ class System(SystemProperties):
         # text travels between processes, not what was derived from it
         if self._origin is not None:
             return self._origin[0], self._origin[1:]
-        return _again, (self.text, self.name, json.dumps(self.definitions), self._source)
+        return system_of, (self.text, self.name, self.definitions, self._source)
 
     @cached_property
     def _formula_map(self) -> FormulaMap:
@@ -655,10 +655,23 @@ class System(SystemProperties):
             return ScalarFunction(self.equations, self.equations.divergence, "divergence")
 
 
-@lru_cache(8)
-def _again(text: str, name: str, definitions: str, source: str) -> System:
-    """Return an equal system; the same one if it was made here before, for it takes a while."""
-    return System(text, name, json.loads(definitions), source)
+def system_of(
+    text: str, name: str | None, parameters: Mapping[str, Any] | None, source: str | None
+) -> System:
+    """Return the system of a text; the same one if it was read here before, for it takes a while.
+
+    Arguments are those of :class:`System`.
+    """
+    try:
+        values = json.dumps(parameters)
+    except (TypeError, ValueError):  # values that are none: the system says which
+        return System(text, name, parameters, source)
+    return _read(text, name, values, source)
+
+
+@lru_cache(16)
+def _read(text: str, name: str | None, values: str, source: str | None) -> System:
+    return System(text, name, json.loads(values), source)
 
 
 def _of_functions(*arguments: Any, **claims: Any) -> System:

@@ -30,7 +30,7 @@ from vpintegrator.dynamics.solve import (
 from vpintegrator.dynamics.system import SMALLEST_TOLERANCE
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import ClassicalMethod
-from vpintegrator.maps.parameters import Values
+from vpintegrator.maps.map import Values
 
 # Steps of h after which a solver starts afresh, so that the trajectories that are left after one
 # broke down come together again.

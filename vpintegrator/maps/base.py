@@ -16,9 +16,8 @@ import numpy as np
 from vpintegrator.arguments import real_array, whole
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.errors import InputError
-from vpintegrator.maps.map import DIFFERENCES, Map
-from vpintegrator.maps.parameters import OpenParameters, Parameters, Values
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.maps.map import DIFFERENCES, Map, OpenParameters, Parameters, Values
+from vpintegrator.runtime.interrupts import check_time
 
 if TYPE_CHECKING:
     from torch import Tensor

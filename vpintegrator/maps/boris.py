@@ -14,7 +14,7 @@ from vpintegrator.dynamics.equations import SparseFunction, stack_rows, zeros_li
 from vpintegrator.dynamics.expressions.nodes import Value
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod, once_per_system
-from vpintegrator.maps.parameters import Values
+from vpintegrator.maps.map import Values
 
 
 @final

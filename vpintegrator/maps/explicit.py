@@ -13,7 +13,7 @@ from vpintegrator.dynamics.equations import is_tensor
 from vpintegrator.dynamics.tableaus import TABLEAUS
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod
-from vpintegrator.maps.parameters import Values
+from vpintegrator.maps.map import Values
 
 
 @final

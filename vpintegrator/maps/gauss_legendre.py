@@ -12,8 +12,8 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.equations import is_tensor
 from vpintegrator.maps.base import OneStepMethod
+from vpintegrator.maps.map import Values
 from vpintegrator.maps.newton import inverse_matrices, solve_stages, step_scales
-from vpintegrator.maps.parameters import Values
 
 _ROUNDING = 1e-9  # relative updates of stages that may be nothing but rounding errors
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 _MAXIMUM_ITERATIONS = 60
 _SLOW = 1e-2  # an update shrinking by less asks for a new Jacobian

@@ -12,8 +12,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import ClassicalMap, ClassicalMethod, OneStepMethod
-from vpintegrator.maps.map import Map
-from vpintegrator.maps.parameters import Parameters
+from vpintegrator.maps.map import Map, Parameters
 
 if TYPE_CHECKING:
     from torch import Tensor

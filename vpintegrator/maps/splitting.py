@@ -27,7 +27,7 @@ from vpintegrator.dynamics.compositions import FACTORS, moves_of
 from vpintegrator.dynamics.equations import Equations, SparseFunction, stack_rows, zeros_like
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod, once_per_system
-from vpintegrator.maps.parameters import Values
+from vpintegrator.maps.map import Values
 
 
 class Part:

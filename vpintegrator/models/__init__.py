@@ -14,22 +14,21 @@ from vpintegrator.models.registry import ARCHITECTURES, CLASSES
 if TYPE_CHECKING:
     from vpintegrator.models.building import *
     from vpintegrator.models.components import *
-    from vpintegrator.models.coordinates import *
     from vpintegrator.models.gml import *
     from vpintegrator.models.growth import *
     from vpintegrator.models.model import *
-    from vpintegrator.models.record import *
     from vpintegrator.models.registry import *
     from vpintegrator.models.saving import *
+    from vpintegrator.models.stored import *
     from vpintegrator.models.wrapped import *
 
 _MODULES = {
     "ClassificationTransformer": "transformers",
     "Components": "components",
-    "Coordinates": "coordinates",
+    "Coordinates": "components",
     "Model": "model",
-    "Origin": "record",
-    "Record": "record",
+    "Origin": "stored",
+    "Record": "stored",
     "build": "building",
     "image_patches": "transformers",
     "load": "saving",

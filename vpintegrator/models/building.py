@@ -10,9 +10,9 @@ import torch
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.models.arguments import Argument, arguments_of
 from vpintegrator.models.model import Model
 from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.models.stored import Argument, arguments_of
 from vpintegrator.nn.layer import drawing
 from vpintegrator.nn.triangular import IdleComponents
 

@@ -1,17 +1,28 @@
-"""The variables of a model, with their symmetries, and the functions in its couplings."""
+"""Variables of a model: components with their symmetries, functions in couplings, coordinates."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import nn
 
 from vpintegrator.arguments import plain, positive, whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import Matrices, Periods
+from vpintegrator.models.stored import Matrices, Periods
+from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.layer import check_vanishing
-from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, symmetry_group
+from vpintegrator.nn.symmetry import (
+    TOLERANCE,
+    as_reversing_symmetries,
+    canonical_scale,
+    fixed_point_projection,
+    symmetry_group,
+)
 
 
 class Components:
@@ -166,3 +177,196 @@ def _check_angles(symmetries: torch.Tensor, periods: Mapping[int, float]) -> Non
                 f"a reversing symmetry connects the components {i} and {j}, which are not "
                 "angles of the same period; leave out the symmetry, or periodic"
             )
+
+
+class Coordinates(nn.Module):
+    r"""States as the layers of a model take them.
+
+    .. math:: z = P\, \frac{c(\text{state}) - \text{shift}}{\text{scale}}
+
+    with a chart c and a permutation P of the components. This is a conjugation of the map: it
+    changes neither the inverse nor, but for the chart, the volume.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    periods
+        Periods of angles, by number in the order of the layers. An angle enters the layers in
+        radians.
+    order
+        Numbers of the components in the order in which the layers take them, such as all positions
+        and then their momenta; by default that of states.
+    chart, inverse_chart
+        New components of states, as expressions of the components such as ``log(z[0])``, and the
+        components of a state as expressions of the new ones.
+
+    Attributes
+    ----------
+    shift, scale : Tensor, (dim,)
+        Normalisation, by default 0 and 1.
+    chart : ChartMap or None
+        The map to the new components.
+
+    Raises
+    ------
+    InputError
+        If the order is no permutation, or the charts are not inverse to each other.
+
+    Examples
+    --------
+    >>> logarithm = vp.models.Coordinates(1, chart=["log(z[0])"], inverse_chart=["exp(z[0])"])
+    >>> logarithm.inverse(logarithm(torch.tensor([2.0], dtype=torch.float64)))
+    tensor([2.], dtype=torch.float64)
+    """
+
+    shift: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        periods: Mapping[int, float] | None = None,
+        *,
+        order: Sequence[int] | None = None,
+        chart: Sequence[str] = (),
+        inverse_chart: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        self.periods = dict(periods or {})
+        if order is not None and sorted(order) != list(range(dim)):
+            raise InputError(
+                f"order must hold the numbers 0 to {dim - 1}, each once, not {order!r}"
+            )
+        self.order = None if order is None or list(order) == sorted(order) else list(order)
+        is_none = not (chart or inverse_chart)
+        self.chart = None if is_none else ChartMap(chart, inverse_chart, dim)
+        self.register_buffer("shift", torch.zeros(dim, dtype=torch.float64))
+        self.register_buffer("scale", torch.ones(dim, dtype=torch.float64))
+        if self.chart is not None:
+            self.register_buffer("spread", torch.ones(dim, dtype=torch.float64))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Order and chart as JSON holds them, those that are none left out."""
+        result: dict[str, Any] = {} if self.order is None else {"order": self.order}
+        if self.chart is not None:
+            result |= {"chart": self.chart.texts, "inverse_chart": self.chart.inverse_texts}
+        return result
+
+    @property
+    def state_scale(self) -> torch.Tensor:
+        """Scale (dim,) of the components of a state, by which errors are weighted."""
+        return self.scale if self.chart is None else self.get_buffer("spread")
+
+    def forward(self, states: torch.Tensor, near: torch.Tensor | None = None) -> torch.Tensor:
+        """Return states (..., dim) in these coordinates.
+
+        Angles of the chart are within a turn, or at most half a turn from states ``near`` in these
+        coordinates.
+        """
+        z = (states if self.chart is None else self.chart(states)) - self.shift
+        z = self.ordered(z / self.scale)
+        if near is not None and self.chart is not None and self.chart.angles:
+            turns = torch.zeros_like(self.scale)
+            turns[list(self.chart.angles)] = 2 * math.pi
+            z = z - self.ordered(turns) * torch.round((z - near) / (2 * math.pi))
+        return z
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the states (..., dim) that have coordinates z (..., dim)."""
+        states = self.restored(z) * self.scale + self.shift
+        return states if self.chart is None else self.chart.inverse(states)
+
+    def rates(self, states: torch.Tensor, rates: torch.Tensor) -> torch.Tensor:
+        """Return the rates of change of coordinates from ``rates`` at states (..., dim)."""
+        if self.chart is not None:
+            rates = torch.func.jvp(self.chart, (states,), (rates,))[1]
+        return self.ordered(rates / self.scale)
+
+    def ordered(self, z: torch.Tensor) -> torch.Tensor:
+        """Return components (..., dim) in the order in which the layers take them."""
+        return z if self.order is None else z[..., self.order]
+
+    def restored(self, z: torch.Tensor) -> torch.Tensor:
+        """Return components (..., dim) that :meth:`ordered` has ordered in the order of states."""
+        return z if self.order is None else z[..., np.argsort(self.order).tolist()]
+
+    def reflected(self, states: torch.Tensor, symmetry: torch.Tensor) -> torch.Tensor:
+        """Return the images of states (..., dim) under a matrix that acts on the components."""
+        z = self.ordered(states if self.chart is None else self.chart(states))
+        z = self.restored(z @ symmetry.mT)
+        return z if self.chart is None else self.chart.inverse(z)
+
+    def set_normalisation(
+        self,
+        shift: Any,
+        scale: Any,
+        spread: Any = None,
+        *,
+        symmetries: torch.Tensor | None = None,
+        canonical: int = 0,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Set shift and scale as near to what is given as a model's structure allows.
+
+        Parameters
+        ----------
+        shift, scale, spread
+            Arguments of ``Model.set_normalisation``.
+        symmetries
+            Matrices (count, dim, dim) that must commute with the normalisation.
+        canonical
+            For symplectic layers: the number of components of (q, p), which come first. Then the
+            scales of positions and momenta have equal products.
+
+        Returns
+        -------
+        (Tensor, Tensor)
+            Shift and scale in the order of the layers.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or a scale is not positive.
+        """
+        dim = len(self.scale)
+        offset = self.ordered(_vector("shift", shift, dim, False))
+        unit = self.ordered(_vector("scale", scale, dim, True))
+        if symmetries is not None and len(symmetries):
+            offset = fixed_point_projection(symmetries, dim) @ offset
+            unit = _averaged(unit, symmetries)
+        offset = offset.clone()
+        unit = unit.clone()
+        for component, period in self.periods.items():
+            unit[component] = period / (2 * math.pi)
+        if canonical:
+            unit[:canonical] = canonical_scale(unit[:canonical])
+        with torch.no_grad():
+            self.shift.copy_(self.restored(offset))
+            self.scale.copy_(self.restored(unit))
+            if self.chart is not None and spread is not None:
+                self.state_scale.copy_(_vector("spread", spread, dim, True))
+        return offset, unit
+
+
+def _vector(argument: str, value: Any, dim: int, positive: bool) -> torch.Tensor:
+    """Return a value as finite numbers (dim,) in float64, a single one for all, or InputError."""
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        result = torch.as_tensor(value, dtype=torch.float64).detach().cpu().expand(dim)
+        if (torch.isfinite(result) & ((result > 0) | (not positive))).all():
+            return result
+    words = f"{dim} {'positive' if positive else 'finite'} numbers"
+    raise InputError(f"{argument} must hold {words} (dim = {dim}), not {value!r}")
+
+
+def _averaged(scale: torch.Tensor, symmetries: torch.Tensor) -> torch.Tensor:
+    """Return geometric means (dim,) over sets of components that the symmetries connect."""
+    pairs = (symmetries.abs() > TOLERANCE).any(0)  # (dim, dim)
+    pairs = pairs | pairs.mT | torch.eye(len(scale), dtype=torch.bool)
+    # smallest member of each component's set
+    least = torch.arange(len(scale))
+    before = None
+    while before is None or not torch.equal(least, before):
+        before = least
+        least = torch.where(pairs, before, len(scale)).amin(1)
+    return torch.stack([scale[least == first].log().mean().exp() for first in least])

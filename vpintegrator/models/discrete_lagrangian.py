@@ -12,10 +12,10 @@ import torch
 from vpintegrator.arguments import real_array
 from vpintegrator.dynamics.structure import Structure
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.components import Components
 from vpintegrator.models.iteration import as_parameters, as_windows, evaluating
 from vpintegrator.models.model import Model
+from vpintegrator.models.stored import Matrices, Periods
 from vpintegrator.nn.discrete_lagrangian import DiscreteLagrangian
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import jacobians

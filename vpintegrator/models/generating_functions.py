@@ -11,9 +11,9 @@ import torch
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.components import Components
 from vpintegrator.models.model import Model
+from vpintegrator.models.stored import Matrices, Periods
 from vpintegrator.nn.basis_layers import NoTermsError
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction

@@ -16,9 +16,7 @@ from vpintegrator.dynamics.structure import Structure
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import Map
-from vpintegrator.models.arguments import Stored
-from vpintegrator.models.components import Components
-from vpintegrator.models.coordinates import Coordinates
+from vpintegrator.models.components import Components, Coordinates
 from vpintegrator.models.derivatives import derivative_epsilon, network_jacobian, network_tangent
 from vpintegrator.models.family import ROUNDING, STEP, UNITS, FamilyParameters
 from vpintegrator.models.iteration import (
@@ -28,8 +26,8 @@ from vpintegrator.models.iteration import (
     gradients_off,
     trajectories,
 )
-from vpintegrator.models.record import Member, Origin, Record
 from vpintegrator.models.registry import DESCRIPTIONS
+from vpintegrator.models.stored import Member, Origin, Record, Stored
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import Reversible, having, is_invertible
 from vpintegrator.nn.layer import as_dtype, beside, last_size, parameters_for

@@ -26,14 +26,14 @@ import safetensors.torch
 import torch
 
 from vpintegrator.arguments import as_path, of_kind, positive
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics.system import system_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models.family import UNITS, FamilyParameters, OutsideTraining
 from vpintegrator.models.iteration import evaluating
 from vpintegrator.models.model import Model
-from vpintegrator.models.record import CURVES, History, Member, Origin, Record
 from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.models.stored import CURVES, History, Member, Origin, Record
 from vpintegrator.models.wrapped import WrappedModel
 from vpintegrator.nn.layer import as_dtype
 from vpintegrator.runtime.devices import check_device
@@ -267,7 +267,7 @@ def _origin(text: str) -> Origin:
     domain = values.get("domain")
     try:
         return Origin(
-            system=None if system is None else System(**system, source="the system it is for"),
+            system=None if system is None else system_of(**system, source="the system it is for"),
             step=None if values["step"] is None else positive("step", values["step"]),
             dataset=of_kind("dataset", values["dataset"], str, "a text"),
             fingerprint=of_kind("fingerprint", values["fingerprint"], str, "a text"),

@@ -10,9 +10,9 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.components import Components, Functions
 from vpintegrator.models.model import Model
+from vpintegrator.models.stored import Matrices, Periods
 from vpintegrator.nn import (
     BasisPotential,
     Composition,

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.models.arguments import Periods
 from vpintegrator.models.components import Components
 from vpintegrator.models.model import Model
+from vpintegrator.models.stored import Periods
 from vpintegrator.nn import AffineMap, Composition, PolynomialLayer, ResidualLayer
 from vpintegrator.nn.layer import default_dtype
 

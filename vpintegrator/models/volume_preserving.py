@@ -11,9 +11,9 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.components import Components, Functions
 from vpintegrator.models.model import Model
+from vpintegrator.models.stored import Blocks, Matrices, Periods
 from vpintegrator.nn import AdditiveCoupling, BasisCoupling, Composition, Rotated, spread_rotation
 from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.layer import default_dtype

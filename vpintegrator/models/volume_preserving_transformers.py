@@ -10,9 +10,9 @@ from torch import nn
 
 from vpintegrator.arguments import divisible, whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.components import Components, Functions
 from vpintegrator.models.model import Model
+from vpintegrator.models.stored import Blocks, Matrices, Periods
 from vpintegrator.models.volume_preserving import pointwise_layers
 from vpintegrator.nn import (
     AttentionCoupling,

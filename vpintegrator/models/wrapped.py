@@ -16,7 +16,7 @@ from vpintegrator.arguments import complex_values, of_kind, positive, shown
 from vpintegrator.errors import InputError, first_line
 from vpintegrator.models.iteration import evaluating, gradients_off, leave_inference
 from vpintegrator.models.model import Model
-from vpintegrator.models.record import Origin
+from vpintegrator.models.stored import Origin
 from vpintegrator.nn.layer import beside, last_size
 
 _TRIED = 3  # states of a trial beyond the components, so that no shape is ambiguous

@@ -13,10 +13,11 @@ import numpy as np
 from vpintegrator.arguments import positive, whole_number
 from vpintegrator.compiled import machine_code
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.sizes import spread_of
+from vpintegrator.dynamics.structure import spread_of
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics import work_precision as study
+from vpintegrator.rollout.diagnostics.cost import step_table
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan
 from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.guarded_map import GuardedMap, warn_of_failures
@@ -31,7 +32,6 @@ from vpintegrator.rollout.start import (
     section_plane,
     stored_steps,
 )
-from vpintegrator.rollout.step_costs import step_table
 from vpintegrator.runtime.progress import step_bar
 
 # attributes of a map that its run has, too

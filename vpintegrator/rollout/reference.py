@@ -11,8 +11,8 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.sizes import ROUNDING
 from vpintegrator.dynamics.solve import bounded_sizes, component_sizes
+from vpintegrator.dynamics.structure import ROUNDING
 from vpintegrator.maps.base import check_initial
 
 Progress = Callable[[str, int, int], None]

@@ -1,16 +1,19 @@
-"""Ctrl-C and SIGTERM during long work, which ends with its best result so far.
+"""Ends of long work, which keeps its best result so far: Ctrl-C, SIGTERM, and deadlines.
 
-A signal raises nothing by itself inside of these blocks: :func:`.deadline.check_time` raises
+A signal raises nothing by itself inside of these blocks: :func:`check_time` raises
 KeyboardInterrupt between two parts of the work. So a signal breaks no file, no copy of weights and
 no list of results.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
@@ -85,7 +88,7 @@ def stopping() -> Iterator[Ending]:
     """End a block at Ctrl-C, SIGTERM or the end of the time, and go on after it.
 
     Blocks may stand in one another: a signal that ends an inner one ends the outer ones at their
-    next :func:`.deadline.check_time`. A second signal does not wait for that.
+    next :func:`check_time`. A second signal does not wait for that.
 
     Yields
     ------
@@ -94,7 +97,7 @@ def stopping() -> Iterator[Ending]:
 
     Examples
     --------
-    >>> from vpintegrator.runtime.deadline import check_time, until
+    >>> from vpintegrator.runtime.interrupts import check_time, until
     >>> from vpintegrator.runtime.interrupts import stopping
     >>> with stopping() as end, until(0.0):
     ...     check_time()
@@ -164,3 +167,60 @@ def terminate_as_interrupt() -> Any:
 
 def _raise(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+BEYOND = 1.1  # times the seconds of a budget, at which work is cut short
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def until(end: float, *, anew: bool = False) -> Iterator[None]:
+    """Cut short what is done in the block, at a value of ``time.perf_counter``.
+
+    Blocks may stand in one another; the earliest time counts, but for those outside of one that is
+    ``anew``.
+
+    Raises
+    ------
+    TimeIsUp
+        At the next call of :func:`check_time`.
+
+    Examples
+    --------
+    >>> from vpintegrator.runtime.interrupts import TimeIsUp, check_time, until
+    >>> try:
+    ...     with until(0.0):
+    ...         check_time()
+    ... except TimeIsUp:
+    ...     print("cut short")
+    cut short
+    """
+    token = _deadline.set(end if anew else min(end, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Lift all deadlines, and let signals wait, for short work that must be done to its end."""
+    with held_back(), until(math.inf, anew=True):
+        yield
+
+
+def time_left() -> float:
+    """Return the seconds until the deadline, negative after it; infinite without one."""
+    end = _deadline.get()
+    return end - time.perf_counter() if math.isfinite(end) else math.inf
+
+
+def check_time(needed: float = 0.0) -> None:
+    """Raise TimeIsUp if the next part of some work, of so many seconds, ends after the deadline.
+
+    Raise KeyboardInterrupt if a signal waits.
+    """
+    check_signals()
+    if time.perf_counter() + needed > _deadline.get():
+        raise TimeIsUp

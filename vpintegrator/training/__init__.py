@@ -1,9 +1,8 @@
 """Training: the best map of some data, and the training of one model."""
 
 from vpintegrator.measure.rows import OneStep, OneStepTable, Rival
-from vpintegrator.models.record import History
+from vpintegrator.models.stored import History
 from vpintegrator.names import LOSSES, OPTIMIZERS
-from vpintegrator.training.budget import Budget
 from vpintegrator.training.fit import fit
 from vpintegrator.training.kinds import KINDS, search
 from vpintegrator.training.kinds.classical import ClassicalMethods
@@ -18,7 +17,7 @@ from vpintegrator.training.kinds.unstructured import (
     WidestNetwork,
 )
 from vpintegrator.training.one_step import one_step
-from vpintegrator.training.options import TrainingOptions
+from vpintegrator.training.options import Budget, TrainingOptions
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.results import Fit, best
 from vpintegrator.training.stiefel_adam import StiefelAdam

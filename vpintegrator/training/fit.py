@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from vpintegrator.arguments import one_of, whole
-from vpintegrator.data.importing.opening import is_dataset, opened
-from vpintegrator.data.inspection import without_broken_structure
+from vpintegrator.data.opening import is_dataset, opened, without_broken_structure
 from vpintegrator.dynamics import Structure
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
@@ -21,16 +20,14 @@ from vpintegrator.models.iteration import with_gradients
 from vpintegrator.names import FORMS
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.rich_display import duration
-from vpintegrator.runtime.deadline import until
-from vpintegrator.runtime.interrupts import held_back, stopping
-from vpintegrator.training.budget import Budget
+from vpintegrator.runtime.interrupts import held_back, stopping, until
 from vpintegrator.training.kinds import KINDS, kinds_of_windows
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.kind import Kind
 from vpintegrator.training.lagrangian import check_condition
 from vpintegrator.training.one_step import one_step
+from vpintegrator.training.options import Budget
 from vpintegrator.training.results import Fit, best, training_bar
-from vpintegrator.training.train import judge
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 from vpintegrator.training.windows import WindowSearch, shared_error
@@ -183,7 +180,7 @@ def fit(
                 choice = _cheapest(candidates, training_data, budget)
         history = choice.history
         history.best_validation_error = choice.error
-        judge(choice.model, training_data, history)
+        training_data.judge(choice.model, history)
         if history.warning:
             warnings.warn(history.warning, stacklevel=3)
         if isinstance(choice.model, DiscreteLagrangianMap):

@@ -28,7 +28,7 @@ from vpintegrator.models.growth import attention
 from vpintegrator.nn.composition import Composition, Reversible, psi_of
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE
-from vpintegrator.runtime.deadline import TimeIsUp
+from vpintegrator.runtime.interrupts import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.training_data import TrainingData
 

@@ -14,7 +14,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
 from vpintegrator.nn.discrete_lagrangian import DiscreteLagrangian
 from vpintegrator.nn.implicit import jacobians
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.linear import LinearEquations, LinearFit, enough_pairs
 from vpintegrator.training.residuals import reciprocal_spread

@@ -28,7 +28,7 @@ from scipy import linalg
 
 from vpintegrator.compiled import NotCompilable, SymmetricMatrix
 from vpintegrator.errors import InputError
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 
 class SequentialQR:

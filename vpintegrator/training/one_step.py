@@ -19,7 +19,7 @@ from vpintegrator.measure.rows import OneStepTable
 from vpintegrator.measure.steps import applicable_methods
 from vpintegrator.models import Model
 from vpintegrator.models.model import check_model
-from vpintegrator.runtime.deadline import time_left, unhurried
+from vpintegrator.runtime.interrupts import time_left, unhurried
 from vpintegrator.training.residuals import estimated_error, lead_time_errors
 from vpintegrator.training.training_data import TrainingData
 

@@ -14,7 +14,7 @@ from torch.func import jacrev, vmap
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Model
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.training.least_squares import DampedIteration, NormalEquations, Residual
 from vpintegrator.training.linear import enough_pairs
 from vpintegrator.training.regression import solve

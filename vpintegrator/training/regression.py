@@ -21,7 +21,7 @@ from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
 from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.feed_forward import AffineMap, PolynomialLayer
 from vpintegrator.nn.shears import ShearDerivatives
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.lagrangian import solve_lagrangian
 from vpintegrator.training.least_squares import (

@@ -27,10 +27,10 @@ from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.iteration import modes_kept
 from vpintegrator.models.model import check_model
-from vpintegrator.models.record import History
+from vpintegrator.models.stored import History
 from vpintegrator.names import LOSSES
 from vpintegrator.nn.layer import beside, last_size
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 BLOCK = 8192  # windows evaluated at once
 # times the validation error, at least: 7 times is the most of about a dozen systems of the

@@ -16,7 +16,7 @@ import numpy as np
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
-from vpintegrator.models.record import History
+from vpintegrator.models.stored import History
 from vpintegrator.nn import canonical_form
 from vpintegrator.nn.feed_forward import AffineMap
 from vpintegrator.runtime.progress import progress_bar

@@ -16,7 +16,6 @@ from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
 from vpintegrator.compiled.method import wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
-from vpintegrator.maps import Map
 from vpintegrator.models import Model, wrap
 from vpintegrator.models.iteration import (
     check_precision,
@@ -24,14 +23,20 @@ from vpintegrator.models.iteration import (
     modes_kept,
     with_gradients,
 )
-from vpintegrator.models.record import History
+from vpintegrator.models.stored import History
 from vpintegrator.models.wrapped import WithParameters, WrappedModel, told
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
-from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, time_left, unhurried, until
-from vpintegrator.runtime.interrupts import held_back, stopping
+from vpintegrator.runtime.interrupts import (
+    BEYOND,
+    TimeIsUp,
+    held_back,
+    stopping,
+    time_left,
+    unhurried,
+    until,
+)
 from vpintegrator.runtime.threads import torch_threads
-from vpintegrator.training.budget import Budget
 from vpintegrator.training.initial_scheme import start_as_splitting
 from vpintegrator.training.optimizers import (
     BY_NAME,
@@ -41,8 +46,8 @@ from vpintegrator.training.optimizers import (
     Optimizer,
     PublishedAdam,
 )
-from vpintegrator.training.options import TrainingOptions
-from vpintegrator.training.residuals import Loss, doubt, relative_error
+from vpintegrator.training.options import Budget, TrainingOptions
+from vpintegrator.training.residuals import Loss, relative_error
 from vpintegrator.training.results import Show, training_bar
 from vpintegrator.training.stiefel_adam import check_projections
 from vpintegrator.training.training_data import TrainingData
@@ -201,21 +206,13 @@ def train(
                 f"any of {history.epochs} epochs; give more seconds, or try another model, dataset "
                 "or learning rate"
             )
-        judge(model, data, history)
+        data.judge(model, history)
         if signals:  # also one that came after the last epoch
             history.stopped_by = "interrupt"
             signals.forget()
     if history.warning:
         warnings.warn(history.warning, stacklevel=3)
     return history
-
-
-def judge(model: Map, data: TrainingData, history: History) -> None:
-    """Test a trained map, and let a model say what it was trained on."""
-    history.test_error, history.test_deviation = data.test_error(model)
-    history.warning = doubt(model, data.held_out(model), data.error_scale, history)
-    if isinstance(model, Model):
-        data.describe(model)
 
 
 def optimise(

@@ -10,11 +10,10 @@ from typing import ClassVar, Protocol
 
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
-from vpintegrator.models.record import History
-from vpintegrator.runtime.deadline import TimeIsUp, check_time
-from vpintegrator.training.budget import Budget
+from vpintegrator.models.stored import History
+from vpintegrator.runtime.interrupts import TimeIsUp, check_time
 from vpintegrator.training.linear import LinearFit
-from vpintegrator.training.options import TrainingOptions
+from vpintegrator.training.options import Budget, TrainingOptions
 from vpintegrator.training.regression import solve
 from vpintegrator.training.results import Fit, Show, keeps
 from vpintegrator.training.train import optimise

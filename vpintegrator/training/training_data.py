@@ -18,19 +18,20 @@ from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.data.windows import chains
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.family import STEP, Family
-from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.dynamics.solve import states_between
+from vpintegrator.dynamics.structure import spread_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.family import FamilyParameters
-from vpintegrator.models.record import Origin
+from vpintegrator.models.stored import History, Origin
 from vpintegrator.nn.attention import attention_change
-from vpintegrator.runtime.deadline import unhurried
+from vpintegrator.runtime.interrupts import unhurried
 from vpintegrator.training.least_squares import trimmed
 from vpintegrator.training.residuals import (
     ErrorScale,
+    doubt,
     estimated_error,
     lead_time_errors,
     reciprocal_spread,
@@ -370,6 +371,13 @@ class TrainingData:
         pair = self.held_out(model)
         with unhurried():
             return estimated_error(model, pair, self.error_scale)
+
+    def judge(self, map: Map, history: History) -> None:
+        """Test a trained map, and let a model say what it was trained on."""
+        history.test_error, history.test_deviation = self.test_error(map)
+        history.warning = doubt(map, self.held_out(map), self.error_scale, history)
+        if isinstance(map, Model):
+            self.describe(map)
 
     def describe(self, model: Model) -> None:
         """Let a model say what it was trained on, and how far its attention and errors reach."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.sizes import ROUNDING, size_of, spread_of
 from vpintegrator.dynamics.solve import LARGEST_BATCH, batch_size, bounded_sizes
+from vpintegrator.dynamics.structure import ROUNDING, size_of, spread_of
 
 _MEMORY = 24 * 2**20  # bytes of states that are held at a time
 _STACKS = 64  # in a shard at most, so that slow integrations are saved often

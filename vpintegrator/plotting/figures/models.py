@@ -23,7 +23,7 @@ from vpintegrator.plotting.text import grouped, listed, plain
 
 if TYPE_CHECKING:
     from vpintegrator.models import Model
-    from vpintegrator.models.record import History
+    from vpintegrator.models.stored import History
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
     """
     from vpintegrator.models import load
     from vpintegrator.models.model import check_model
-    from vpintegrator.models.record import History
+    from vpintegrator.models.stored import History
 
     if isinstance(source, History):
         return ModelScene(None, "", style, "history", source)

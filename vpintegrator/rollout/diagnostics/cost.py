@@ -1,4 +1,4 @@
-"""Cost: evaluations of the field, error against cost at several steps, costs in the table."""
+"""Cost: evaluations of the field, error and cost of a step, error against cost at several steps."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vpintegrator.arguments import positive
+from vpintegrator.compiled.method import Machine
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMap, Map, PeriodMap, classical
 from vpintegrator.maps.base import check_initial
-from vpintegrator.measure import repeat_states, seconds_per_step
+from vpintegrator.measure import repeat_states, seconds_per_step, table
+from vpintegrator.measure.rows import OneStep, OneStepTable
+from vpintegrator.measure.steps import applicable_methods
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.tangent import first_windows
-from vpintegrator.rollout.guarded_map import GuardedMap
+from vpintegrator.rollout.guarded_map import GuardedMap, unguarded
 from vpintegrator.rollout.reference import Progress, Reference, solve_reference
 from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.start import is_model
@@ -272,7 +275,7 @@ class StepCost(Diagnostic):
     joins: ClassVar[Mapping[str, str]] = dict.fromkeys(("not_compiled", *_RIVAL), "typical")
 
     def result(self) -> dict[str, Any]:
-        return {}  # costs are measured side by side, see rollout/step_costs.py
+        return {}  # costs are measured side by side, see ``step_table``
 
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
@@ -346,3 +349,69 @@ class TrainingCost(Diagnostic):
 
 def _two_digits(number: float) -> float:
     return float(f"{number:.1e}")
+
+
+def step_table(
+    maps: Mapping[str, Map], system: System, reference: Reference, spread: float
+) -> OneStepTable:
+    """Return errors and costs of a step, on windows of the reference.
+
+    Beside a model in machine code stand the classical methods of
+    ``vpintegrator.measure.steps.METHODS`` that apply, also where they do not run.
+
+    Parameters
+    ----------
+    maps
+        Models and methods by name, of one step.
+    system, reference
+        The system, and its reference solution at all steps.
+    spread
+        Size that errors are relative to.
+    """
+    windows, images = _windows([*maps.values()], system, reference)
+    own = {n: unguarded(m) if isinstance(unguarded(m), Machine) else m for n, m in maps.items()}
+    methods: dict[str, ClassicalMap] = {}
+    compiled = any(isinstance(map, Machine) and map.kind == "learned" for map in own.values())
+    if len(images) and compiled:
+        step = next(iter(maps.values())).step
+        usual = applicable_methods(system).items()
+        methods = {n: ClassicalMap(m, system, step) for n, m in usual if n not in maps}
+    result = table(
+        own,
+        windows,
+        images,
+        methods=methods,
+        components=system.moving,
+        spread=spread,
+        as_they_are=True,
+    )
+    return OneStepTable(tuple(_without_failure(row, maps.get(row.name)) for row in result.rows))
+
+
+def _without_failure(row: OneStep, map: Map | None) -> OneStep:
+    """Return a row of the table; one without numbers where the map has failed."""
+    if isinstance(map, GuardedMap) and map.failure:
+        return OneStep(row.name, row.kind, error=math.nan, note=map.failure)
+    return row
+
+
+def _windows(
+    maps: Sequence[Map], system: System, reference: Reference, most: int = 100
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return windows of the reference, (n, window, dim), and next states (n, ahead, dim)."""
+    length = max(map.window for map in maps)
+    states = reference.states
+    if states.shape[1] <= length:  # nothing follows the first windows
+        return states[:, :length], states[:0, :0]
+    ahead = min(max(map.prediction_window for map in maps), states.shape[1] - length)
+    rows = np.lib.stride_tricks.sliding_window_view(states, length + ahead, axis=1).swapaxes(2, 3)
+    known = np.argwhere(np.isfinite(rows).all(axis=(2, 3)))
+    chosen = known[np.linspace(0, len(known) - 1, min(most, len(known))).round().astype(int)]
+    rows = rows[chosen[:, 0], chosen[:, 1]]  # (n, window + ahead, dim)
+    windows = rows[:, :length]
+    images = rows[:, length:]
+    if reference.difference is not None and not system.is_discrete:
+        # after steps from the window itself, without the error of a long solution
+        times = maps[0].step * np.arange(ahead + 1)
+        images = solve_reference(system, windows[:, -1], times).states[:, 1:]
+    return windows, images

@@ -12,7 +12,7 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.sizes import ensemble_size, size_of, terms_of
+from vpintegrator.dynamics.structure import ensemble_size, size_of, terms_of
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, fold, larger
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan

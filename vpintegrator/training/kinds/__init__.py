@@ -7,9 +7,9 @@ from typing import Any
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
 from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.models.stored import arguments_of
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
 from vpintegrator.training.kinds.kind import Kind, ModelKind

@@ -20,13 +20,13 @@ from typing import Any, ClassVar
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, prolong
-from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.building import suited
 from vpintegrator.models.growth import attention, refine
+from vpintegrator.models.stored import arguments_of
 from vpintegrator.names import DEFAULT_SECONDS
 from vpintegrator.nn.shears import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.training.initial_scheme import separable_blocks, start_as_splitting
 from vpintegrator.training.kinds.kind import GOOD, ModelKind, count, forms, least
 from vpintegrator.training.kinds.shooting import shooting_start

@@ -21,7 +21,7 @@ from vpintegrator.dynamics.solve import states_between
 from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.growth import attention, layers, with_parts
-from vpintegrator.models.record import Record
+from vpintegrator.models.stored import Record
 from vpintegrator.nn import Composition, Reversible
 from vpintegrator.training.training_data import TrainingData
 

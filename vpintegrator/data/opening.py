@@ -1,4 +1,4 @@
-"""Datasets of anything that holds states, for as long as they are needed."""
+"""Datasets of anything that holds states, with the structure that holds at the states."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.importing.import_dataset import import_dataset
 from vpintegrator.data.importing.readers import SEPARATORS, ending_of
 from vpintegrator.errors import InputError
 from vpintegrator.storage.reading import kind_of
 from vpintegrator.storage.toml import read_toml
+
+_JUDGED = 512  # states at which structure is measured
+_ACCURACY = 1e-9  # of states whose accuracy is not known
 
 
 def is_dataset(data: Any) -> bool:
@@ -52,7 +57,7 @@ def opened(data: Any, step: float | None = None, structure: str | None = None) -
 
     Examples
     --------
-    >>> from vpintegrator.data.importing.opening import opened
+    >>> from vpintegrator.data.opening import opened
     >>> runs = [np.random.default_rng(k).normal(size=(20 + k, 2)) for k in range(6)]
     >>> with opened(runs, step=0.1) as dataset:
     ...     dataset.step, dataset.shapes["train"]
@@ -71,3 +76,28 @@ def opened(data: Any, step: float | None = None, structure: str | None = None) -
         for note in read_toml(dataset.recipe, "")["imported"]["notes"]:
             warnings.warn(note, stacklevel=4)
         yield dataset
+
+
+def without_broken_structure(dataset: Dataset | str | os.PathLike[str]) -> Dataset:
+    """Return a dataset whose system has the structure that holds at its training states.
+
+    Structure that fails there by more than the accuracy of the states is left out with a warning.
+    """
+    dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+    if dataset.is_family or dataset.system.is_measured:
+        return dataset
+    count = dataset.shapes["train"][0]
+    few = np.unique(np.linspace(0, count - 1, min(count, _JUDGED)).astype(int))
+    states = dataset.states("train", few).reshape(-1, dataset.dim)
+    states = states[np.isfinite(states).all(axis=1)]
+    chosen = np.random.default_rng(0).choice(len(states), min(len(states), _JUDGED), replace=False)
+    accuracy = max(dataset.accuracy.get("estimated_error", 0.0), _ACCURACY)
+    system = dataset.system.holding_at(states[chosen], accuracy)
+    if system is dataset.system:
+        return dataset
+    warnings.warn(
+        f"{dataset.path}: the training states do not have structure of {system.name}, which the "
+        f"models leave out: {'; '.join(system.definition.broken)}",
+        stacklevel=2,
+    )
+    return dataset.attached(system)
