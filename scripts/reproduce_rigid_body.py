@@ -19,7 +19,6 @@ second orbit of the tutorial are, which is the same.
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Callable
 from functools import partial
