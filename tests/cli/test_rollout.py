@@ -149,7 +149,7 @@ def test_what_a_model_was_trained_on_is_told_when_it_is_read(done, model):
         ({"domain": {"components": {"z1": [1]}}}, "must have a least and a largest value"),
         ({"domain": 3}, "must have a least and a largest value"),
         ({"member": {"values": 1}}, "the family that it is of"),
-        ({"text": "["}, "the system it is for"),
+        ({"text": "["}, "its system"),
         ({"parameters": [1]}, "its origin is not"),
         ({"parameters": {"I1": "x"}}, "I1"),
         ({"other": 1}, "its origin is not"),

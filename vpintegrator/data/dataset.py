@@ -25,7 +25,6 @@ from vpintegrator.dynamics import Family, System, solve
 from vpintegrator.dynamics.expressions.parsing import check_name
 from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.dynamics.state_file import read_system
-from vpintegrator.dynamics.system import system_of
 from vpintegrator.errors import InputError
 from vpintegrator.storage.reading import check_shape, open_hdf5, reading
 from vpintegrator.storage.toml import read_toml
@@ -216,7 +215,7 @@ class Dataset:
     def system(self) -> System:
         """The system whose trajectories these are."""
         text, name = self._system
-        system = system_of(text, name, self.parameters, f"system in {self.path}")
+        system = System.of_text(text, name, self.parameters, f"system in {self.path}")
         if system.dim != self.dim:
             raise InputError(
                 f"{self.path} holds states of {self.dim} components, but its system has "

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from vpintegrator.arguments import of_kind
 from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.dynamics.section import ENERGY
-from vpintegrator.dynamics.system import System, system_of
+from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.reading import check_kind
 from vpintegrator.storage.toml import MAXIMUM_SIZE, toml_text
@@ -114,7 +114,7 @@ def load_system(source: str | os.PathLike[str], /, **parameters: Any) -> System:
     if isinstance(source, System):
         raise InputError("load_system was given a System; it is loaded already")
     text, name, path = find_description(source, catalogue(SYSTEMS), "system")
-    return system_of(text, name, parameters, path.name if path else None)
+    return System.of_text(text, name, parameters, path.name if path else None)
 
 
 def return_map(

@@ -15,7 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from vpintegrator.dynamics.system import System, system_of
+from vpintegrator.dynamics.system import System
 from vpintegrator.errors import printable
 from vpintegrator.storage.hdf5 import fill, write_attributes, write_words
 from vpintegrator.storage.reading import StoredGroup
@@ -43,7 +43,7 @@ def read_system(root: StoredGroup, path: Path) -> System:
     text = root.text("system")
     name = root.text("system_name")
     parameters = root.json("parameters")
-    return system_of(text, name, parameters, f"system in {path}")
+    return System.of_text(text, name, parameters, f"system in {path}")
 
 
 @functools.cache

@@ -6,16 +6,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
 from vpintegrator.arguments import one_of, real_array
 from vpintegrator.errors import InputError
 from vpintegrator.names import FORMS, SPACES
-
-if TYPE_CHECKING:
-    from vpintegrator.dynamics.system import System
 
 Matrix = tuple[tuple[float, ...], ...]
 Image = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -475,7 +472,17 @@ def _matrix(values: Any) -> Matrix:
 ROUNDING = 1e-12  # error of a state, relative to its size, that no solution is without
 
 
-def spread_of(system: System, deviation: np.ndarray, moving: Sequence[int] | None = None) -> float:
+class Moving(Protocol):
+    """Components of a state that move, and the periods of angles."""
+
+    @property
+    def moving(self) -> Sequence[int]: ...
+
+    @property
+    def periods(self) -> Mapping[int, float]: ...
+
+
+def spread_of(system: Moving, deviation: np.ndarray, moving: Sequence[int] | None = None) -> float:
     r"""Return the root of the sum of variances; that of an angle is at most a uniform one's.
 
     .. math:: \sqrt{\sum_i \min(\sigma_i^2, T_i^2 / 12)}

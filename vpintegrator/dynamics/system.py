@@ -155,6 +155,21 @@ class System(SystemProperties):
                 _ = each.initial_conditions  # a mistake in them is told now
 
     @classmethod
+    def of_text(
+        cls,
+        text: str,
+        name: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        source: str | None = None,
+    ) -> System:
+        """Return the system of a text; the same one if it was read before, which takes a while."""
+        try:
+            values = json.dumps(parameters)
+        except (TypeError, ValueError):  # values that are none: the system says which
+            return System(text, name, parameters, source)
+        return _read(text, name, values, source)
+
+    @classmethod
     def from_function(
         cls,
         f: Callable[..., Any],
@@ -627,7 +642,7 @@ class System(SystemProperties):
         # text travels between processes, not what was derived from it
         if self._origin is not None:
             return self._origin[0], self._origin[1:]
-        return system_of, (self.text, self.name, self.definitions, self._source)
+        return System.of_text, (self.text, self.name, self.definitions, self._source)
 
     @cached_property
     def _formula_map(self) -> FormulaMap:
@@ -653,20 +668,6 @@ class System(SystemProperties):
     def _divergence(self) -> ScalarFunction:
         with within_reach(self._source):
             return ScalarFunction(self.equations, self.equations.divergence, "divergence")
-
-
-def system_of(
-    text: str, name: str | None, parameters: Mapping[str, Any] | None, source: str | None
-) -> System:
-    """Return the system of a text; the same one if it was read here before, for it takes a while.
-
-    Arguments are those of :class:`System`.
-    """
-    try:
-        values = json.dumps(parameters)
-    except (TypeError, ValueError):  # values that are none: the system says which
-        return System(text, name, parameters, source)
-    return _read(text, name, values, source)
 
 
 @lru_cache(16)

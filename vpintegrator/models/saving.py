@@ -26,7 +26,7 @@ import safetensors.torch
 import torch
 
 from vpintegrator.arguments import as_path, of_kind, positive
-from vpintegrator.dynamics.system import system_of
+from vpintegrator.dynamics import System
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models.family import UNITS, FamilyParameters, OutsideTraining
@@ -267,7 +267,7 @@ def _origin(text: str) -> Origin:
     domain = values.get("domain")
     try:
         return Origin(
-            system=None if system is None else system_of(**system, source="the system it is for"),
+            system=None if system is None else System.of_text(**system, source="its system"),
             step=None if values["step"] is None else positive("step", values["step"]),
             dataset=of_kind("dataset", values["dataset"], str, "a text"),
             fingerprint=of_kind("fingerprint", values["fingerprint"], str, "a text"),
