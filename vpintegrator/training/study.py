@@ -20,8 +20,8 @@ from vpintegrator.data import Dataset, DatasetPart, open_dataset
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.measure import repeat_states, seconds_per_step
 from vpintegrator.models import ARCHITECTURES, Model, load
-from vpintegrator.models.arguments import arguments_of, as_json
 from vpintegrator.models.saving import save_somewhere
+from vpintegrator.models.stored import arguments_of, as_json
 from vpintegrator.names import OPTIMIZERS
 from vpintegrator.runtime import pool
 from vpintegrator.storage.files import check_output, disk_errors, locked, safe_name
@@ -33,10 +33,9 @@ from vpintegrator.storage.studies import (
     thinned,
     write_study,
 )
-from vpintegrator.training.budget import Budget
 from vpintegrator.training.fit import fit
 from vpintegrator.training.kinds import Network
-from vpintegrator.training.options import TrainingOptions
+from vpintegrator.training.options import Budget, TrainingOptions
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
