@@ -264,3 +264,45 @@ def test_budgets_in_processor_time(script):
         time.sleep(0.3)
         assert budget.left > 0
     assert time.perf_counter is wall
+
+
+def test_published_tasks(script, tmp_path, monkeypatch):
+    """The protocol of Hamiltonian networks for an instant, and a task of trajectories."""
+    published = script("published")
+    symplectic = script("symplectic")
+    length = {"steps": 10, "trajectories": 3, "tangent_steps": 0, "compiled": False}
+    monkeypatch.setattr(symplectic, "rollout_options", lambda: length)
+    monkeypatch.setattr(symplectic, "in_a_process", lambda call, *arguments: call(*arguments))
+    monkeypatch.setattr(published, "ITERATIONS", 300)
+    monkeypatch.setattr(published, "WIDTH", 30)
+    vp.generate("henon-heiles", "henon-heiles.h5", count=60, steps=5)
+    monkeypatch.setattr(published, "NETWORKS", ("gru",))
+    options = ("--folder", ".", "--seeds", "1", "--seconds", "2", "--markdown")
+    options += ("--tasks", "spring,henon-heiles")
+    output = run(published, *options)
+    network, plain = (read(tmp_path / f"spring-{name}-0.json") for name in ("hnn", "mlp"))
+    # rates (2 p, -2 q) of states with noise 0.1: no field errs by less than the noise in it
+    assert 0.025 < network["error"] < 0.06 and 0.025 < plain["error"] < 0.1
+    gru, ours = (read(tmp_path / f"henon-heiles-{name}-0.json") for name in ("gru", "ours"))
+    assert ours["error"] < 1e-2 * gru["error"]
+    assert f"| {ours['error']:.1e}, {ours['RMSE']:.1e} |" in output
+    assert "| spring (field) | mlp 3.7e-02, hnn 3.6e-02 |" in output
+    before = (tmp_path / "spring-hnn-0.json").stat().st_mtime_ns
+    assert run(published, *options) == output[output.index("**") :]
+    assert (tmp_path / "spring-hnn-0.json").stat().st_mtime_ns == before
+
+
+def test_the_fields_of_published_tasks_are_those_of_their_energies(script):
+    published = script("published")
+    energies = {
+        "spring": lambda z: z[0] ** 2 + z[1] ** 2,
+        "pendulum": lambda z: 3 * (1 - torch.cos(z[0])) + z[1] ** 2,
+    }
+    for name, energy in energies.items():
+        z = torch.tensor([0.7, -0.4], dtype=torch.float64, requires_grad=True)
+        (by_q, by_p) = torch.autograd.grad(energy(z), z)[0]
+        slopes = published.FIELDS[name].slopes(z.detach().numpy())
+        assert slopes == pytest.approx([by_p.item(), -by_q.item()])
+        states, held_out, rates, _ = published.field_data(name, 0)
+        assert states.shape == rates.shape == (25 * published.FIELDS[name].points, 2)
+        assert held_out.shape == states.shape and states.dtype == torch.float32
