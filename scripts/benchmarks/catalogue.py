@@ -46,6 +46,7 @@ TITLES = {
     "blanes-moan-6": "/ Blanes-Moan 6",
     "dormand-prince-8": "/ Dormand-Prince 8",
 }
+COSTS = ("step", "cheapest with this error", "at times the cost")
 COLUMNS = ("gauss-legendre-6", "blanes-moan-6", "dormand-prince-8")
 OWN = "default"  # name of the model among the runs
 SYSTEMS = Path(__file__).parent / "systems"
@@ -91,13 +92,17 @@ def measure(name: str, seconds: float, folder: Path, equations: bool, costs: boo
     methods = [] if data.system.is_discrete else [*applicable_methods(data.system)]
     if EXPLICIT[0] in methods and EXPLICIT[1] in methods:  # of the two one is enough
         methods.remove(EXPLICIT[1])
+    if not costs:
+        methods = [method for method in methods if method in COLUMNS]
     result = {"system": name, "model": model.name, "seconds": seconds, "machine": machine()}
     try:
-        length = {"steps": 300, "trajectories": 12, "tangent_steps": 100}
+        length = {"steps": 300, "trajectories": 12, "tangent_steps": 100 if costs else 0}
         report = vp.compare({OWN: model}, methods, compiled=costs, **length)
         rollout = {run: numbers(report, run) for run in report.runs}
         with processor_seconds():
-            table = vp.one_step({OWN: model}, data, seconds=120 if costs else 0)
+            methods_of_step = None if costs else ()
+            limit = 120 if costs else 0
+            table = vp.one_step({OWN: model}, data, methods=methods_of_step, seconds=limit)
         result |= {"rollout": rollout, "one_step": json.loads(table.text)}
     except InputError as error:
         result["failure"] = str(error)
@@ -137,18 +142,22 @@ def report(results: list[dict[str, Any]]) -> None:
         costs, verdict = cost_cells(r)
         verdicts[verdict] += bool(peers(r))
         rows.append([r["system"], r["model"], *costs, *error_cells(r)])
-    header = ["system", "model", "error", "step", "cheapest with this error", "at times the cost"]
+    header = ["system", "model", "error", *COSTS]
     header += ["RMSE", "invariants", *(TITLES[name] for name in COLUMNS)]
-    notes = [
-        "error: of a step, relative to the spread; step: of one of 1,000 states",
-        "RMSE: over 300 steps, median of 12 orbits, and divided by that of methods",
-    ]
-    print_table("Equal error and equal steps", header, rows, notes)
+    notes = ["error: of a step, relative to the spread; step: of one of 1,000 states"]
+    notes += ["RMSE: over 300 steps, median of 12 orbits, and divided by that of methods"]
+    title = "Equal error and equal steps"
+    if all(row[3] == "-" for row in rows):
+        title = "Equal steps"
+        header = [name for name in header if name not in COSTS]
+        rows = [[*row[:3], *row[3 + len(COSTS) :]] for row in rows]
+    print_table(title, header, rows, notes)
     click.echo("; ".join(f"{verdict} on {count}" for verdict, count in verdicts.items()))
     everyone = {name: [r for r in results if name in peers(r)] for name in TITLES}
     for name, title in TITLES.items():
         below = [r for r in everyone[name] if is_below(r, [name])]
-        click.echo(f"RMSE {title}: below 1 on {len(below)} of {len(everyone[name])}")
+        if everyone[name]:
+            click.echo(f"RMSE {title}: below 1 on {len(below)} of {len(everyone[name])}")
     below = [r for r in flows if is_below(r, [*peers(r)])]
     click.echo(f"RMSE below that of each method on {len(below)} of {len(flows)}")
 
@@ -192,7 +201,9 @@ def cost_cells(result: dict[str, Any]) -> tuple[list[str], str]:
 )
 @click.option("--equations", is_flag=True, help="Let training use the equations, too.")
 @click.option(
-    "--costs/--no-costs", default=True, help="Compile the methods, and measure the cost of a step."
+    "--costs/--no-costs",
+    default=True,
+    help="Measure costs, volume and all methods, or errors beside those of high order alone.",
 )
 @click.option(
     "--seconds",

@@ -1,6 +1,7 @@
 """Families: one network for every step and parameter, beside RK4 and strupnet.
 
-    python scripts/benchmarks/families.py --folder measured
+    python scripts/benchmarks/families.py --folder states
+    python scripts/benchmarks/families.py --folder known --equations
 
 Each part is measured by itself and leaves a file in the folder; what is there is not done again.
 Networks are those of ``vp-train`` with nothing but the budget, in processor time, so that a busy
@@ -15,7 +16,7 @@ import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from accuracy import VolNet
@@ -39,13 +40,20 @@ STATES, TIME, ORBITS = 200, 120.0, 8
 _SMALL = 20.0  # seconds for a few parameters
 
 
-def trained(data: vp.data.Dataset, folder: Path, seconds: float, *options: str) -> Model:
+class Training(NamedTuple):
+    """Seconds of processor time of a training, and whether it may use the equations."""
+
+    seconds: float
+    equations: bool
+
+
+def trained(data: vp.data.Dataset, folder: Path, seconds: float, equations: bool) -> Model:
     """What vp-train makes of a dataset."""
     path = folder / f"{data.path.stem}.safetensors"
-    arguments = [str(data.path), "--equations", "-o", str(path), "--seconds", str(seconds)]
-    arguments += ["--overwrite"]
+    arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--overwrite"]
+    arguments += ["--equations"] * equations
     with processor_seconds():
-        train.main([*arguments, "--quiet", *options], standalone_mode=False)
+        train.main([*arguments, "--quiet"], standalone_mode=False)
     return vp.load(path)
 
 
@@ -94,14 +102,19 @@ def long_errors(model: Model, steps: list[float]) -> dict[str, Any]:
 
 
 def family(
-    name: str, ranges: Ranges, folder: Path, seconds: float, count: int, steps: list[float]
+    name: str,
+    ranges: Ranges,
+    folder: Path,
+    training: Training,
+    count: int,
+    steps: list[float],
 ) -> dict[str, Any]:
     """A family of the catalogue: errors one step ahead and to t = 120, and what it keeps."""
     box = {key: bounds for key, bounds in ranges.items() if key != "step"}
     data = vp.generate(
         name, folder / f"{name}-family.h5", count=count, steps=1, vary=ranges, overwrite=True
     )
-    model = trained(data, folder, seconds)
+    model = trained(data, folder, *training)
     history = model.record.history
     return {
         "parameters": history.parameters,
@@ -128,7 +141,7 @@ def with_coefficients(data: vp.data.Dataset, path: Path) -> vp.data.Dataset:
     )
 
 
-def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
+def strupnet(folder: Path, training: Training) -> dict[str, Any]:
     """The rigid body of every step to 0.4 by our default and by VolNet, on the same pairs."""
     if find_spec("strupnet") is None:
         raise InputError("strupnet is not installed: pip install vpintegrator[bench]")
@@ -136,7 +149,7 @@ def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
     data = vp.generate(
         "rigid-body", folder / "every-step.h5", count=4000, steps=1, vary=ranges, overwrite=True
     )
-    ours = trained(data, folder, seconds).record.history.test_error
+    ours = trained(data, folder, *training).record.history.test_error
     found: dict[str, Any] = {"ours": ours}
     extended = with_coefficients(data, folder / "with-steps.h5")
     sizes: dict[str, dict[str, int]] = {
@@ -153,7 +166,7 @@ def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
                 extended,
                 optimizer="adam",
                 learning_rate=rate,
-                seconds=seconds,
+                seconds=training.seconds,
                 normalise=False,
                 progress=False,
             )
@@ -181,15 +194,15 @@ def _thresholded(A: np.ndarray, b: np.ndarray, threshold: float) -> np.ndarray:
     return found
 
 
-PARTS: dict[str, Callable[[Path, float], dict[str, Any]]] = {
-    "rigid-body": lambda folder, seconds: family(
-        "rigid-body", {"step": (LEAST, 0.4)} | BODY, folder, seconds, 6000, [0.1, 0.2, 0.4]
+PARTS: dict[str, Callable[[Path, Training], dict[str, Any]]] = {
+    "rigid-body": lambda folder, training: family(
+        "rigid-body", {"step": (LEAST, 0.4)} | BODY, folder, training, 6000, [0.1, 0.2, 0.4]
     ),
-    "henon-heiles": lambda folder, seconds: family(
-        "henon-heiles", {"step": (LEAST, 0.2)}, folder, seconds, 4000, [0.05, 0.1, 0.2]
+    "henon-heiles": lambda folder, training: family(
+        "henon-heiles", {"step": (LEAST, 0.2)}, folder, training, 4000, [0.05, 0.1, 0.2]
     ),
-    "double-pendulum": lambda folder, seconds: family(
-        "double-pendulum", {"step": (LEAST, 0.2)}, folder, seconds, 8000, [0.05, 0.1, 0.2]
+    "double-pendulum": lambda folder, training: family(
+        "double-pendulum", {"step": (LEAST, 0.2)}, folder, training, 8000, [0.05, 0.1, 0.2]
     ),
     "strupnet": strupnet,
 }
@@ -197,8 +210,9 @@ PARTS: dict[str, Callable[[Path, float], dict[str, Any]]] = {
 
 def report(found: dict[str, Any]) -> None:
     """Print a part."""
-    title = f"{found['part']}, {found['seconds']:g} s of training each; {found['machine']}"
-    values = {k: v for k, v in found.items() if k not in ("part", "seconds", "machine")}
+    title = f"{found['part']}, {found['seconds']:g} s of training each, {found['knowledge']}"
+    head = ("part", "seconds", "knowledge", "machine")
+    values = {k: v for k, v in found.items() if k not in head}
     rows = []
     for name, value in values.items():
         if isinstance(value, dict):
@@ -211,14 +225,15 @@ def report(found: dict[str, Any]) -> None:
             rows.append([name, "; ".join(inner)])
         else:
             rows.append([name, f"{value:,}" if isinstance(value, int) else f"{value:.1e}"])
-    print_table(title, ["", "measured"], rows)
+    print_table(title, ["", "measured"], rows, [found["machine"]])
 
 
 @click.command(cls=PlainCommand)
 @click.option("--folder", type=click.Path(path_type=Path), required=True, help="For results.")
 @click.option("--seconds", type=float, default=200.0, show_default=True, help="Of each training.")
+@click.option("--equations", is_flag=True, help="Let training use the equations, too.")
 @click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(PARTS)}.")
-def main(folder: Path, seconds: float, only: str | None) -> None:
+def main(folder: Path, seconds: float, equations: bool, only: str | None) -> None:
     """Measure how accurate families are, and what they keep."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in [part.strip() for part in (only or ",".join(PARTS)).split(",")]:
@@ -228,8 +243,13 @@ def main(folder: Path, seconds: float, only: str | None) -> None:
         if not path.exists():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = PARTS[name](folder, seconds)
-            found = {"part": name, "seconds": seconds, "machine": machine()} | found
+                found = PARTS[name](folder, Training(seconds, equations))
+            found = {
+                "part": name,
+                "seconds": seconds,
+                "knowledge": "with the equations" if equations else "from states",
+                "machine": machine(),
+            } | found
             path.write_text(json.dumps(found, indent=1))
         report(json.loads(path.read_text()))
 

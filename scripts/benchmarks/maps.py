@@ -2,14 +2,14 @@
 
     python scripts/benchmarks/maps.py --cpu-time --folder measured --figure maps.png
 
-A model is trained on each system by ``vp-train --equations`` with no other option but the
-seconds, unless the folder holds NAME.safetensors. Then it, heyoka's Taylor method, this package's
-classical methods as machine code and SciPy's DOP853 move the same states by the same number of
-turns and give those after each: tolerances and steps are swept, all take turns in one process on
-one core, and what it takes to compile does not count. The error is relative, of one turn, over
-states that the model has not seen, for all alike; what a peer takes for the error of the model is
-read off its curve, on logarithmic scales. The folder gets a file for each system; what is there
-is not measured again.
+A model is trained on each system by ``vp-train``, learned from the states, or with ``--equations``
+made from the equations, with no other option but the seconds, unless the folder holds
+NAME.safetensors. Then it, heyoka's Taylor method, this package's classical methods as machine code
+and SciPy's DOP853 move the same states by the same number of turns and give those after each:
+tolerances and steps are swept, all take turns in one process on one core, and what it takes to
+compile does not count. The error is relative, of one turn, over states that the model has not seen,
+for all alike; what a peer takes for the error of the model is read off its curve, on logarithmic
+scales. The folder gets a file for each system; what is there is not measured again.
 
 Classical methods find no crossings of a section. Beside return maps by section they, and heyoka in
 batches, solve the flow for the mean time of a return, which is less work; the table has them in
@@ -117,7 +117,7 @@ def solvers(case: Case, turn: Turn) -> list[Candidate]:
     return found
 
 
-def trained(name: str, case: Case, seconds: float, folder: Path) -> Model:
+def trained(name: str, case: Case, seconds: float, folder: Path, equations: bool) -> Model:
     """The model in the folder, or one that is trained now."""
     path = folder / f"{name}.safetensors"
     if not path.exists():
@@ -126,7 +126,7 @@ def trained(name: str, case: Case, seconds: float, folder: Path) -> Model:
         recipe = Recipe(Turn(case, 1).learned, step=step, steps=1, trajectories=sizes)
         data = vp.generate(recipe, folder / f"{name}.h5", overwrite=True)
         arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--quiet"]
-        arguments += ["--equations"]
+        arguments += ["--equations"] * equations
         if case.options:  # sizes are those of a model
             arguments += ["--model", vp.models.suited(data.system), "--search", *case.options]
         with processor_seconds():
@@ -205,6 +205,7 @@ def report(results: list[dict[str, Any]]) -> None:
 @click.option(
     "--train-seconds", default=90.0, show_default=True, help="For each model, of the processor."
 )
+@click.option("--equations", is_flag=True, help="Let training use the equations, too.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), required=True)
 @click.option(
     "--figure",
@@ -217,6 +218,7 @@ def main(
     quick: bool,
     systems: str | None,
     train_seconds: float,
+    equations: bool,
     folder: Path,
     figure: Path | None,
 ) -> None:
@@ -230,7 +232,8 @@ def main(
         path = folder / f"{name}.json"
         if not path.exists():
             begin = time.perf_counter()
-            model = trained(name, CASES[name], 1.0 if quick else train_seconds, folder)
+            budget = 1.0 if quick else train_seconds
+            model = trained(name, CASES[name], budget, folder, equations)
             result = {"case": name}
             result |= measure(CASES[name], model, 0.0 if quick else seconds, quick)
             with replacing(path, True) as temporary:

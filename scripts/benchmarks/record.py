@@ -2,6 +2,7 @@
 
     python scripts/benchmarks/record.py run -o after.json
     python scripts/benchmarks/record.py run -o some.json --only pairs,classical
+    python scripts/benchmarks/record.py run -o rows.json --rows "kepler; toda, from states"
     python scripts/benchmarks/record.py compare scripts/benchmarks/record.json after.json
 
 ``scripts/benchmarks/record.json`` is the committed record. It is written once, on a quiet machine:
@@ -11,6 +12,7 @@
 Later runs are compared with that file, and only rows that are named with a reason are written anew.
 ``compare`` prints the old and the new value of every row and a verdict, with ``--broken`` only rows
 whose rule is broken; it exits with code 1 where there are some. The rules are the table ``RULES``.
+Of a record of named rows only these are compared.
 
 Everything goes through the public functions, with fixed seeds. Iterations end
 trainings, and searches end by themselves: a budget of seconds is only a guard. Two processes work
@@ -92,8 +94,8 @@ DEFAULTS = (
 )
 NEURONS = {"functions": "neurons"}
 PUBLISHED = {"weighting": "arbitrary", "feed_forward": "triangular", "depth": 3, "window": 3}
-# with equations the defaults end by themselves; from states couplings may grow for long
-LEARNED = {f"{name}, from states": Training(name, epochs=200) for name in DEFAULTS}
+# with equations the defaults end by themselves; from states couplings may grow for minutes
+LEARNED = {f"{name}, from states": Training(name, epochs=40) for name in DEFAULTS}
 MADE = {name: Training(name, equations=True) for name in DEFAULTS}
 TRAININGS = (
     MADE
@@ -467,13 +469,22 @@ def main() -> None:
 @main.command()
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--only", metavar="SECTION,...", help=f"Some of: {', '.join(SECTIONS)}.")
-def run(output: Path, only: str | None) -> None:
+@click.option("--rows", metavar="NAME;...", help="Some rows of the sections, by their names.")
+def run(output: Path, only: str | None, rows: str | None) -> None:
     """Measure everything, and write it to a JSON file."""
     chosen = list(SECTIONS) if only is None else only.split(",")
     if unknown := set(chosen) - set(SECTIONS):
         raise click.BadParameter(f"there is no section {', '.join(unknown)}", param_hint="--only")
+    known = {name for section in chosen for name in SECTIONS[section][1]}
+    names = known if rows is None else {name.strip() for name in rows.split(";")}
+    if unknown := names - known:
+        raise click.BadParameter(f"there is no row {', '.join(unknown)}", param_hint="--rows")
     record: dict[str, Any] = {"machine": platform.platform(), "python": platform.python_version()}
-    record |= {"seconds": {}, "sections": {section: {} for section in chosen}}
+    record |= {
+        "partial": rows is not None,
+        "seconds": {},
+        "sections": {section: {} for section in chosen},
+    }
     start = time.perf_counter()
     context = multiprocessing.get_context("spawn")
     for workers, alone in ((2, False), (1, True)):
@@ -483,10 +494,11 @@ def run(output: Path, only: str | None) -> None:
                 for section in chosen
                 if (section == ALONE) == alone
                 for name in SECTIONS[section][1]
+                if name in names
             ]
             for section, name, job in jobs:
-                rows, seconds = job.result()
-                record["sections"][section] |= rows
+                results, seconds = job.result()
+                record["sections"][section] |= results
                 record["seconds"][f"{section}: {name}"] = round(seconds, 1)
                 click.echo(f"{time.perf_counter() - start:6.0f} s  {section}: {name}", err=True)
     output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -498,10 +510,13 @@ def run(output: Path, only: str | None) -> None:
 @click.option("--broken", "short", is_flag=True, help="Print only rows whose rule is broken.")
 def compare(old: Path, new: Path, short: bool) -> None:
     """Compare the record NEW with the record OLD."""
+    is_partial = json.loads(new.read_text("utf-8")).get("partial", False)
     before, after = (json.loads(path.read_text("utf-8"))["sections"] for path in (old, new))
     broken = 0
     for section in (name for name in before if name in after):
         for row, values in before[section].items():
+            if is_partial and row not in after[section]:
+                continue
             others = after[section].get(row, {})
             for quantity, value in values.items():
                 other = others.get(quantity)
