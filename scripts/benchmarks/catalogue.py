@@ -201,9 +201,9 @@ def cost_cells(result: dict[str, Any]) -> tuple[list[str], str]:
 )
 @click.option("--equations", is_flag=True, help="Let training use the equations, too.")
 @click.option(
-    "--costs/--no-costs",
-    default=True,
-    help="Measure costs, volume and all methods, or errors beside those of high order alone.",
+    "--errors-only",
+    is_flag=True,
+    help="Measure errors beside methods of high order, no costs and no volume.",
 )
 @click.option(
     "--seconds",
@@ -223,7 +223,7 @@ def main(
     systems: str | None,
     outside_catalogue: bool,
     equations: bool,
-    costs: bool,
+    errors_only: bool,
     seconds: float,
     folder: Path,
     figure: Path | None,
@@ -244,7 +244,7 @@ def main(
         context = multiprocessing.get_context("spawn")
         begin = time.perf_counter()
         limit = 4 * seconds + 120
-        arguments = (limit, name, seconds, folder, equations, costs)
+        arguments = (limit, name, seconds, folder, equations, not errors_only)
         process = context.Process(target=within, args=arguments)
         process.start()
         process.join()

@@ -16,6 +16,7 @@ KNOWN = {
     "kicked-oscillator": (2.0, 2),
     "lennard-jones-cluster": (3.0, 2),
     "product-oscillator": (2.5, 3),
+    "quartic-lattice": (8.0, 1),
     "relativistic-oscillator": (4.5, 2),
     "restricted-three-body": (6.0, 1),
     "schroedinger-ring": (3.3, 2),
