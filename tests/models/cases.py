@@ -90,6 +90,10 @@ SYMPLECTIC = {
         {**ALL, **POLYNOMIAL, "expressions": ["tanh(z[0] + z[1])", "exp(-z[2]**2 - z[3]**2)"]},
     ),
     "generating function": ("sgf", {**ALL, "degree": 4}),
+    "weights in the degree": (
+        "sgf",
+        {"degree": 4, "weights": [0.5, 1.3, 2.0, 1.0], "periodic": [(1, 6.0)]},
+    ),
     "exact terms": ("sgf", {**ALL, **needed("split"), "degree": 2, "repeats": 2}),
     "rotations": ("spt", {**ALL, **POLYNOMIAL}),
     "shears by softmax": ("spt", {**ALL, "attention": "softmax", "width": 4}),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nn.laws import assert_close, assert_near, sample
+from vpintegrator.errors import InputError
 from vpintegrator.nn import GeneratingFunction
 
 FLIP = torch.diag(torch.tensor([1.0, 1, -1, -1])).double()
@@ -29,6 +30,7 @@ FUNCTIONS = {
     "group": {"size": 4, "degree": 4, "group": GROUP},
     "signs": {"size": 4, "degree": 3, "group": (GROUP, torch.tensor([1.0, -1, 1, -1]).double())},
     "parameters": {"size": 2, "degree": 4, "parameters": 2},
+    "weights": {"size": 3, "degree": 4, "weights": [0.5, 2, 1.3], "periodic": [2]},
     "vanishing": {"size": 2, "degree": 4, "parameters": 2, "vanishing": [1]},
 }
 
@@ -49,7 +51,8 @@ def states(S, count, seed=0):
 def value(S, x):
     """The sum over terms, function by function, at one state."""
     u = [*((x - S.box_shift) / S.box_scale)]
-    tables = [kind.jet(v, S.degree)[0] for v, kind in zip(u, S.terms.kinds, strict=True)]
+    most = 4 * S.degree  # weights above a quarter
+    tables = [kind.jet(v, most)[0] for v, kind in zip(u, S.terms.kinds, strict=True)]
     terms = [
         math.prod(table[i] for i, table in zip(e, tables, strict=True))
         for e in S.terms.chosen.tolist()
@@ -185,3 +188,31 @@ def test_parameters_are_multiplied_out(name):
     pairs = zip(found.gradient_and_hessian(x[:, :2]), S.gradient_and_hessian(x), strict=True)
     for own, expected in pairs:
         assert_near(own, expected)
+
+
+def test_weights_count_in_the_degree():
+    S = GeneratingFunction(2, degree=4, weights=[0.5, 2])
+    expected = {(a, b) for a in range(9) for b in range(3) if a / 2 + 2 * b <= 4 or a + b <= 2} - {
+        (0, 0)
+    }
+    assert {*map(tuple, S.terms.chosen.tolist())} == expected
+    plain = GeneratingFunction(2, degree=4)
+    equal = GeneratingFunction(2, degree=4, weights=[1, 1])
+    heavy = GeneratingFunction(2, degree=4, weights=[0.5, 3])
+    assert torch.equal(plain.terms.chosen, equal.terms.chosen)
+    assert [0, 2] in heavy.terms.chosen.tolist()  # a kinetic energy
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [([1, 0], "must be"), ([1, 40], "from 0.0625 to 16"), ([1] * 5, "at most 4 numbers")],
+)
+def test_wrong_weights(weights, words):
+    with pytest.raises(InputError, match=words):
+        GeneratingFunction(4, degree=2, weights=weights)
+
+
+def test_weights_are_those_of_components_that_symmetries_exchange():
+    GeneratingFunction(4, degree=4, group=GROUP, weights=[0.5, 0.5, 2, 2])
+    with pytest.raises(InputError, match="exchange components of different weights"):
+        GeneratingFunction(4, degree=4, group=GROUP, weights=[0.5, 1, 2, 2])

@@ -315,7 +315,7 @@ def _of_system(
         arguments["functions"] = "polynomial"
     functions = _functions(known, arguments)
     if "periodic" in known and (architecture.linear_in_parameters or functions != "neurons"):
-        arguments["periodic"] = system.periods
+        arguments["periodic"] = arguments.get("periodic") or system.periods
     # in a chart, or beside the time since the start of a return map
     placed = (in_chart or system.is_discrete) and "explicit_time" in known
     if placed and functions == "polynomial":

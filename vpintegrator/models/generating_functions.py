@@ -49,6 +49,9 @@ class SymplecticGeneratingFunctionMap(Model):
         Functions of the states: polynomials, with harmonics of angles.
     degree
         Degree of the polynomials, in all components together.
+    weights
+        Weight of each component in the degree, by default one: functions of a component of weight
+        0.5 have twice the degree.
     repeats
         Equal maps in a row, each of an equal part of the step; for autonomous systems.
     hamiltonian
@@ -106,6 +109,7 @@ class SymplecticGeneratingFunctionMap(Model):
         *,
         functions: Literal["polynomial"] = "polynomial",
         degree: int = 6,
+        weights: Sequence[float] = (),
         repeats: int = 1,
         hamiltonian: str = "",
         order: int = 6,
@@ -130,6 +134,7 @@ class SymplecticGeneratingFunctionMap(Model):
             group=_signs_of_symplectic(components),
             periodic=[*components.periods],
             cyclic=components.cyclic,
+            weights=weights,
             **components.of_parameters,
         )
         exact = None
@@ -161,6 +166,9 @@ class VolumePreservingGeneratingFunctionMap(Model):
         Functions of the states: polynomials, with harmonics of angles.
     degree
         Degree of the polynomials, in all components together.
+    weights
+        Weight of each component in the degree, by default one: functions of a component of weight
+        0.5 have twice the degree.
     repeats
         Equal maps in a row, each of an equal part of the step; for autonomous systems.
     reversing_symmetries
@@ -211,6 +219,7 @@ class VolumePreservingGeneratingFunctionMap(Model):
         *,
         functions: Literal["polynomial"] = "polynomial",
         degree: int = 6,
+        weights: Sequence[float] = (),
         repeats: int = 1,
         reversing_symmetries: Matrices = (),
         periodic: Periods = (),
@@ -250,6 +259,7 @@ class VolumePreservingGeneratingFunctionMap(Model):
                     group=(components.group, signs[:, i] * signs[:, k]),
                     periodic=[*components.periods],
                     cyclic=[*components.cyclic, *between],
+                    weights=weights,
                     **components.of_parameters,
                     **own,
                 )

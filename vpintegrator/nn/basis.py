@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.polynomial.chebyshev import chebder
 
-from vpintegrator.arguments import whole
+from vpintegrator.arguments import positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.layer import Device, Dtype, Layer
 from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
@@ -236,29 +236,55 @@ def moves_of_terms(group: torch.Tensor) -> SignedPermutations:
     return moves
 
 
+def checked_weights(weights: Sequence[float], count: int, most: float = 16.0) -> list[float]:
+    """Return the weights of so many variables in the degree of a term: one where none is given.
+
+    Raises
+    ------
+    InputError
+        If there are others than positive numbers near one, or too many.
+    """
+    result = [positive("a number of weights", weight) for weight in weights]
+    if len(result) > count or not all(1 / most <= weight <= most for weight in result):
+        raise InputError(
+            f"weights must be at most {count} numbers from {1 / most:g} to {most:g}, one for each "
+            f"component, not {result}"
+        )
+    return result + [1.0] * (count - len(result))
+
+
 def terms(
-    degree: int, kinds: Sequence[Univariate], absent: Sequence[bool] = (), most: int = LARGEST_COUNT
+    degree: int,
+    kinds: Sequence[Univariate],
+    absent: Sequence[bool] = (),
+    most: int = LARGEST_COUNT,
+    weights: Sequence[float] = (),
 ) -> list[tuple[int, ...]]:
     """Return all terms of a total degree, as an index of a function for each component.
 
     Absent components have their first functions alone (``Univariate.cyclic``); others may follow
     the last of them. Where a family is ``required``, a term has a function of one such component
-    that is not constant.
+    that is not constant. Each component's part of the degree counts as often as its weight says,
+    but quadratic terms, such as kinetic energies, belong to all degrees from two on.
 
     Raises
     ------
     InputError
         If they are too many.
     """
-    result: list[tuple[tuple[int, ...], int]] = [((), 0)]
-    for k, kind in enumerate(kinds):
-        each = list(enumerate(kind.orders(degree)))
+    result: list[tuple[tuple[int, ...], float, int]] = [((), 0.0, 0)]
+    low = min(degree, 2)
+    factors = [*weights, *[1.0] * (len(kinds) - len(weights))]
+    slack = degree * (1 + 1e-9)  # sums of weights are rounded
+    for k, (kind, factor) in enumerate(zip(kinds, factors, strict=True)):
+        own = kind.orders(max(int(slack / factor), low))
+        each = [(index, factor * order, order) for index, order in enumerate(own)]
         if k < len(absent) and absent[k]:
             each = each[: kind.cyclic]
         result = [
-            ((*e, index), total + order)
-            for (e, total), (index, order) in product(result, each)
-            if total + order <= degree
+            ((*e, index), total + weighted, plain + order)
+            for (e, total, plain), (index, weighted, order) in product(result, each)
+            if total + weighted <= slack or plain + order <= low
         ]
         if len(result) > most:
             raise InputError(
@@ -267,8 +293,8 @@ def terms(
             )
     required = [k for k, kind in enumerate(kinds) if kind.required]
     if required:
-        result = [(e, total) for e, total in result if any(e[k] for k in required)]
-    return [e for e, _ in sorted(result, key=lambda entry: (entry[1], entry[0]))]
+        result = [entry for entry in result if any(entry[0][k] for k in required)]
+    return [e for e, *_ in sorted(result, key=lambda entry: (entry[1], entry[0]))]
 
 
 def restricted(moves: SignedPermutations, members: list[int]) -> SignedPermutations:
@@ -292,6 +318,7 @@ def equivariant_coefficients(
     kinds: Sequence[Univariate],
     variables: SignedPermutations,
     block: SignedPermutations,
+    weights: Sequence[float] = (),
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Return coefficients of the terms for which g(S_bb u) = S_aa g(u) for every S of a group.
 
@@ -307,6 +334,8 @@ def equivariant_coefficients(
         Family of functions of each variable in u.
     variables, block
         Image of each variable, and of each component of the block, under each S, with signs.
+    weights
+        Weight of each variable in the degree of a term.
 
     Returns
     -------
@@ -318,7 +347,7 @@ def equivariant_coefficients(
     Raises
     ------
     InputError
-        If the group exchanges variables of different families.
+        If the group exchanges variables of different families or weights.
     """
     number = {e: n for n, e in enumerate(indices)}
     odd = torch.tensor(
@@ -334,6 +363,8 @@ def equivariant_coefficients(
                 "the symmetries exchange angles with components that are none, or vanishing "
                 "parameters with others"
             )
+        if any(weights[target[k]] != weights[k] for k in range(len(weights))):
+            raise InputError("the symmetries exchange components of different weights")
         moved = [0] * len(indices)
         for n, e in enumerate(indices):
             image = [0] * len(target)
@@ -390,6 +421,9 @@ class Terms(Layer):
         self.constant("chosen", chosen)
         self.constant("sources", sources)
         self.constant("factors", factors.to(torch.float64))
+        # order up to which the functions of each variable are computed
+        most: list[int] = chosen.amax(0).tolist() if len(chosen) else [0] * len(self.kinds)
+        self.highest = [kind.orders(n)[n] for kind, n in zip(self.kinds, most, strict=True)]
         # as plain booleans: reading a tensor in every evaluation would make a GPU wait
         self.occurs: list[bool] = chosen.any(0).tolist()
 
@@ -404,6 +438,7 @@ class Terms(Layer):
         absent: Sequence[bool] = (),
         most: int = LARGEST_COUNT,
         allowed: Callable[[tuple[int, ...]], bool] = lambda _: True,
+        weights: Sequence[float] = (),
         device: Device = None,
         dtype: Dtype = None,
     ) -> Terms:
@@ -411,8 +446,10 @@ class Terms(Layer):
 
         See ``equivariant_coefficients``.
         """
-        indices = [e for e in terms(degree, kinds, absent, most) if allowed(e)]
-        sources, factors, count = equivariant_coefficients(indices, kinds, variables, block)
+        indices = [e for e in terms(degree, kinds, absent, most, weights) if allowed(e)]
+        sources, factors, count = equivariant_coefficients(
+            indices, kinds, variables, block, weights
+        )
         used = (factors != 0).any(1)
         chosen = torch.tensor(indices, dtype=torch.long).view(len(indices), len(kinds))
         parts = chosen[used], sources[used], factors[used], count
@@ -421,7 +458,7 @@ class Terms(Layer):
     @property
     def degrees(self) -> torch.Tensor:
         """Total degree of what each parameter multiplies (parameter,)."""
-        orders = [kind.orders(self.degree) for kind in self.kinds]
+        orders = [kind.orders(n) for kind, n in zip(self.kinds, self.highest, strict=True)]
         sums = [sum(own[i] for own, i in zip(orders, e, strict=True)) for e in self.chosen.tolist()]
         present = self.factors.cpu() != 0  # (term, m)
         result = torch.zeros(self.count, dtype=torch.long)
@@ -442,18 +479,19 @@ class Terms(Layer):
 
     def jet(self, variable: int, x: torch.Tensor, highest: int = 0) -> list[torch.Tensor]:
         """Return the function of a variable in each term (..., term) at x, and its derivatives."""
-        result = self.kinds[variable].jet(x, self.degree, highest)
+        result = self.kinds[variable].jet(x, self.highest[variable], highest)
         picked = self.chosen[:, variable]
         return [torch.stack(own, -1).index_select(-1, picked) for own in result]  # (..., term)
 
     def derivatives(self, variable: int, x: torch.Tensor, highest: int) -> list[torch.Tensor]:
         """Return ``jet`` by matrices of the derivatives: fewer operations for small tensors."""
         kind = self.kinds[variable]
-        own = torch.stack(kind.jet(x, self.degree)[0], -1)  # (..., function)
+        degree = self.highest[variable]
+        own = torch.stack(kind.jet(x, degree)[0], -1)  # (..., function)
         picked = self.chosen[:, variable]
         result = [own.index_select(-1, picked)]  # (..., term)
         for _ in range(highest):
-            own = own @ _derivative(kind, self.degree).to(own).mT  # (..., function)
+            own = own @ _derivative(kind, degree).to(own).mT  # (..., function)
             result.append(own.index_select(-1, picked))
         return result
 
@@ -489,7 +527,7 @@ class Terms(Layer):
         weights = torch.ones(len(chosen), 1, dtype=torch.float64)
         for j, value in known.items():
             at_value = value.detach().cpu().double()
-            functions = torch.stack(self.kinds[j].jet(at_value, self.degree)[0])
+            functions = torch.stack(self.kinds[j].jet(at_value, self.highest[j])[0])
             weights = weights * functions[chosen[:, j]].unsqueeze(1)  # (term, 1)
         left = [j for j in range(len(self.kinds)) if j not in known]
         rows = chosen.new_zeros(1, 0)

@@ -22,6 +22,7 @@ from vpintegrator.nn.basis import (
     Univariate,
     beside,
     checked_degree,
+    checked_weights,
     families,
     moves_of_terms,
     restricted,
@@ -87,6 +88,10 @@ class BasisPotential(Layer):
     allowed : callable, optional
         Further condition on a term, given the index of its function of each variable. The group
         must take terms that meet the condition to such terms.
+    weights : sequence of float
+        Weight of each component, and of each parameter, in the degree of a term: a product of
+        functions of orders :math:`e_i` has degree :math:`\sum_i w_i e_i`. By default one. Quadratic
+        terms are there whatever the weights.
     initial_scale : float, optional
         Size of the initial coefficients of degree 1, by default 1e-3; those of degree n are
         :math:`n^2` times smaller.
@@ -128,6 +133,7 @@ class BasisPotential(Layer):
         involved: Sequence[Sequence[int]] = (),
         differentiated: Sequence[int] = (),
         allowed: Callable[[Sequence[int]], bool] | None = None,
+        weights: Sequence[float] = (),
         initial_scale: float | None = None,
         device: Device = None,
         dtype: Dtype = None,
@@ -151,6 +157,7 @@ class BasisPotential(Layer):
             if j in periodic or j in cyclic:
                 kinds[j] = SECULAR
         kinds += [POLYNOMIALS] * count
+        self.weights = checked_weights(weights, read)
         moving = self.differentiated or self._moving()
 
         def is_allowed(e: Sequence[int]) -> bool:  # a function of parameters alone has no gradient
@@ -169,6 +176,7 @@ class BasisPotential(Layer):
             absent=[index in cyclic for index in range(read)],
             most=self.largest_count,
             allowed=is_allowed,
+            weights=self.weights + [1.0] * count,
             **self.factory_kwargs,
         )
         if not self.terms.count:

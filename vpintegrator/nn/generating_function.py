@@ -87,6 +87,8 @@ class GeneratingFunction(BasisPotential):
         Components by which alone S is differentiated, if not by all.
     allowed : callable, optional
         Further condition on a term. ``BasisPotential`` describes these arguments in full.
+    weights : sequence of float
+        Weights of components and parameters in the degree of a term.
     initial_scale : float, optional
         Size of the initial coefficients, by default 0.
     device, dtype
@@ -157,7 +159,7 @@ class GeneratingFunction(BasisPotential):
                 highest[j] = max(highest[j], order.count(j))
         tables: dict[tuple[int, int], torch.Tensor] = {}
         for j, (u, kind) in enumerate(zip(variables, self.terms.kinds, strict=True)):
-            result = kind.jet(u, self.degree, highest[j])
+            result = kind.jet(u, self.terms.highest[j], highest[j])
             tables |= {
                 (j, k): torch.stack(each) for k, each in enumerate(result)
             }  # (function, ...)
@@ -279,7 +281,7 @@ class GeneratingFunction(BasisPotential):
         c = self.coefficients if c is None else c
         sums = self._contracted(tables, [order], c, plan, kept=1)[order]  # (item, ...)
         functions = plan.levels[-1].functions
-        length = len(self.terms.kinds[component].orders(self.degree))
+        length = len(self.terms.kinds[component].orders(self.terms.highest[component]))
         scale = torch.ones_like(self.box_scale[0])
         for j in order:
             scale = scale / self.box_scale[j]
@@ -295,7 +297,7 @@ class GeneratingFunction(BasisPotential):
         kind = self.terms.kinds[component]
         scale = self.box_scale[component]
         u = (value - self.box_shift[component]) / scale  # (...)
-        result = kind.jet(u, self.degree, derivatives)
+        result = kind.jet(u, self.terms.highest[component], derivatives)
         return [torch.stack(each) / scale**k for k, each in enumerate(result)]
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.nn.exact_flows import LearnedSplitting
+from vpintegrator.training.degrees import (
+    apparent_angles,
+    relative_rates,
+    scaled_weights,
+    tied_components,
+)
 from vpintegrator.training.kinds.kind import (
     ROUNDING,
     ModelKind,
@@ -20,7 +30,9 @@ from vpintegrator.training.kinds.kind import (
     least,
     least_explicit,
 )
+from vpintegrator.training.linear import ROWS, enough_pairs, layer_pairs
 from vpintegrator.training.options import TrainingOptions
+from vpintegrator.training.regression import solve
 from vpintegrator.training.results import Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import FOLDS, TrainingData
@@ -117,7 +129,9 @@ class GeneratingFunctions(ModelKind):
     """Generating functions of polynomials, and of what is known of the equations.
 
     Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried where polynomials
-    err by more than 1e-14.
+    err by more than 1e-14. Without exact terms, components get weights in the degree where
+    polynomials of equal weights err by more than 1e-13; of states without declared angles also
+    components that are angles in effect.
 
     Attributes
     ----------
@@ -132,6 +146,9 @@ class GeneratingFunctions(ModelKind):
         Largest degree.
     compared
         Degree from which on a fit with a linear map in front is compared with one without.
+    weighted_degree, weighted_terms, fewest_terms
+        First degree that counts components by weights, and most and fewest terms of the functions
+        by whose errors weights are chosen.
     """
 
     form: str = "symplectic"
@@ -141,6 +158,9 @@ class GeneratingFunctions(ModelKind):
     first_coefficients: int = 500
     highest: int = 64
     compared: int = 6
+    weighted_degree: int = 6
+    weighted_terms: int = 200
+    fewest_terms: int = 50
     name: ClassVar[str] = "generating functions"
     explicit: ClassVar[bool] = False
 
@@ -164,9 +184,10 @@ class GeneratingFunctions(ModelKind):
         exact = False
         with suppress(InputError):
             exact = bool(self._model(data, 2, train.seed, HAMILTONIAN))
-        most = self.first_coefficients if exact else self.coefficients
-        self._degrees(data, train, fits, {}, most)
-        if exact:
+        if not exact:
+            self._weighted(data, train, fits)
+        else:
+            self._degrees(data, train, fits, {}, self.first_coefficients)
             for maps in (1, 2, 3, 4, 6):
                 if least(fits) <= (train.budget.target or ROUNDING):
                     return
@@ -179,6 +200,33 @@ class GeneratingFunctions(ModelKind):
                 degree = {"degree": 2} if maps > 1 else {}
                 self._degrees(data, train, fits, row | degree, self.coefficients)
 
+    def _weighted(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Solve for polynomials of small degrees, then of degrees that count by weights."""
+        first = len(fits)
+        if {"degree", "weights"} & self.arguments.keys() or data.dataset.is_family:
+            self._degrees(data, train, fits, {}, self.coefficients)
+            return
+        few = self.first_coefficients // 2
+        self._degrees(data, train, fits, {}, few)
+        own = fits[first:]
+        least = min((fit.error for fit in own), default=math.inf)
+        goes_on = bool(own) and fits[-1].error <= least and least > 10 * ROUNDING
+        if not own or least <= max(train.budget.target, 10 * ROUNDING):
+            return
+        trial = _Trial(self, data, train.seed)
+        if trial.terms < min(self.weighted_terms, self.fewest_terms):
+            return
+        angles: dict[int, float] = {}
+        if data.system.is_measured and not data.system.periods:
+            states = data.held("train").reshape(-1, data.dataset.dim)
+            angles = apparent_angles(states, lambda each: trial(np.ones(trial.size), each))
+        if not angles and least > 0.3 * trial.change:  # the map keeps another form
+            return
+        rates = relative_rates(lambda each: trial(each, angles), trial.ties)
+        functions = trial.functions(rates, angles)
+        if angles or not (rates == 1).all() or goes_on:
+            self._degrees(data, train, fits, functions, self.coefficients, self.weighted_degree)
+
     def _degrees(
         self,
         data: TrainingData,
@@ -186,6 +234,7 @@ class GeneratingFunctions(ModelKind):
         fits: Sequence[Fit],
         functions: Mapping[str, Any],
         most: int,
+        first: int = 2,
     ) -> None:
         """Solve for models of higher and higher degree while the error falls by a factor of two."""
         sizes = Sizes()
@@ -194,7 +243,8 @@ class GeneratingFunctions(ModelKind):
         given = functions.get("degree", self.arguments.get("degree"))
         # where blocks of time are left out, a degree too many costs more than it does elsewhere
         blocks = data.is_few and len(set(data.known_pairs.folds)) <= FOLDS
-        degrees = range(2, self.highest + 1, 1 if blocks else 2)  # symmetries often leave even ones
+        # symmetries often leave even ones
+        degrees = range(first, self.highest + 1, 1 if blocks or first > 2 else 2)
         for degree in degrees if given is None else [given]:
             try:
                 model = self._model(data, degree, train.seed, functions)
@@ -210,7 +260,9 @@ class GeneratingFunctions(ModelKind):
                 return
             row = f"{functions['repeats']} maps in a row, " if "repeats" in functions else ""
             exact = {**functions, **self.arguments}.get("functions") == "hamiltonian"
-            size = f"{row}{'exact terms, ' * exact}degree {degree}, {count(model)} coefficients"
+            words = "weighted " * any(w != 1 for w in functions.get("weights", ()))
+            words += "degree" if not functions.get("periodic") else "degree with angles"
+            size = f"{row}{'exact terms, ' * exact}{words} {degree}, {count(model)} coefficients"
             fit = train.solve(model, size, far=bool(far))
             is_compared = degree >= self.compared or "degree" in self.arguments
             if far is None and is_compared and fit.error > train.budget.target:
@@ -229,6 +281,7 @@ class GeneratingFunctions(ModelKind):
                 return  # an explicit map stays better
             # a product of even polynomials gains at every second degree; small solves are cheap
             patience = 1 if functions or count(model) > 200 else 5
+            patience = 3 if first > 2 else patience
             rounding = ROUNDING if data.is_few else ROUNDING / 10
             if sizes.end(fit.error, patience, train.budget.target, rounding):
                 return
@@ -238,6 +291,10 @@ class GeneratingFunctions(ModelKind):
     ) -> Model:
         arguments = {**functions, "degree": degree}
         return self.build(data, ARCHITECTURES[self.form], seed, arguments)
+
+    def model_of(self, data: TrainingData, seed: int, functions: Mapping[str, Any]) -> Model:
+        """Return an untrained model of the first weighted degree."""
+        return self._model(data, self.weighted_degree, seed, functions)
 
     def _largest(self, data: TrainingData) -> int:
         """Return the most components: few if no Hamiltonian is known, or if it can be split."""
@@ -249,3 +306,57 @@ class GeneratingFunctions(ModelKind):
         fixed = (self.arguments, self.reversible, self.chart, self.dtype)
         splits = Splittings(*fixed).admits(data) is None
         return self.components if splits else self.exact_components
+
+
+class _Trial:
+    """Errors of small generating functions with weights and angles, by a solve each.
+
+    Parameters
+    ----------
+    kind
+        Kind of the models.
+    data
+        Training data.
+    seed
+        Seed of the choice of pairs.
+    """
+
+    def __init__(self, kind: GeneratingFunctions, data: TrainingData, seed: int) -> None:
+        self.kind = kind
+        self.data = data
+        self.seed = seed
+        self.model = kind.model_of(data, seed, {})
+        self.size = self.model.moving
+        shapes = data.dataset.shapes
+        groups = ("train", "validation") if data.is_few else ("train",)
+        own = [shapes.get(group, (0, 1, 0)) for group in groups]
+        pairs = sum(count * max(times - 1, 0) for count, times, _ in own)
+        self.terms = min(kind.weighted_terms, pairs * self.size // (ROWS + 1))
+        self.ties = tied_components(self.model.reversing_symmetries.numpy(), self.size)
+
+    @cached_property
+    def change(self) -> float:
+        """Root mean square change of a state by a step, in units of the spread."""
+        self.data.normalise(self.model)
+        pairs = layer_pairs(self.model, self.data, 1_000, self.seed)
+        before, after = (states[:, -1] for states in pairs[: len(pairs)])
+        z = self.model.coordinates(before)
+        change = (self.model.coordinates(after, near=z) - z) / z.std(0).clamp(min=1e-300)
+        return float(change.square().mean().sqrt())
+
+    def functions(self, rates: np.ndarray, angles: Mapping[int, float]) -> dict[str, Any]:
+        """Return the arguments of models with weights in proportion to rates, and with angles."""
+        kind = self.kind
+        periods = dict(self.model.arguments.get("periodic", ())) | dict(angles)
+        terms = self.terms // (1 if kind.form == "symplectic" else self.size - 1)
+        weights = scaled_weights(rates, kind.weighted_degree, terms, [*periods])
+        return {"weights": weights} | ({"periodic": periods} if angles else {})
+
+    def __call__(self, rates: np.ndarray, angles: Mapping[int, float]) -> float:
+        """Return the error of pairs that are left out."""
+        try:
+            model = self.kind.model_of(self.data, self.seed, self.functions(rates, angles))
+            self.data.normalise(model)
+            return solve(model, self.data, self.seed, enough_pairs(model)).typical
+        except InputError:  # too many terms, or none
+            return math.inf

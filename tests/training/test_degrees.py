@@ -1,0 +1,105 @@
+"""Weights of components in the degree, and components that are angles in effect."""
+
+import numpy as np
+
+import vpintegrator as vp
+from vpintegrator.training import GeneratingFunctions
+from vpintegrator.training.degrees import (
+    apparent_angles,
+    relative_rates,
+    scaled_weights,
+    tied_components,
+)
+
+RNG = np.random.default_rng
+
+
+def leapfrog(z, force, step=0.2):
+    """A step of Verlet for a force: a symplectic map of (q, p)."""
+    q, p = np.split(z, 2, -1)
+    p = p + 0.5 * step * force(q)
+    q = q + step * p
+    return np.concatenate([q, p + 0.5 * step * force(q)], -1)
+
+
+def pairs(force, low, high, dim, count=900):
+    before = RNG(0).uniform(low, high, (count, dim))
+    return before, leapfrog(before, force)
+
+
+def test_scaled_weights_give_so_many_terms():
+    for rates in ([1.0, 1.0, 1.0], [0.3, 1.0, 2.0]):
+        weights = scaled_weights(np.array(rates), degree=6, count=100)
+        np.testing.assert_allclose(np.array(weights) / weights[0], np.array(rates) / rates[0], 1e-3)
+        S = vp.nn.GeneratingFunction(3, degree=6, weights=weights)
+        assert 75 <= S.coefficients.numel() <= 130
+
+
+def test_relative_rates_find_the_minimum_of_an_error():
+    best = np.array([0.5, 0.5, 4.0])
+
+    def error(rates):
+        return float(np.exp(np.abs(np.log(rates / best)).sum()))
+
+    rates = relative_rates(error, [[0, 1], [2]], trials=200)
+    assert rates[0] == rates[1]
+    assert error(rates) < 1.6 < error(np.ones(3))
+
+
+def test_few_evaluations_are_made():
+    calls = []
+    relative_rates(lambda rates: calls.append(rates) or 1 / len(calls) ** 2, [[0], [1]], trials=9)
+    assert len(calls) == 9
+
+
+def test_symmetries_tie_the_components_that_they_exchange():
+    swap = np.eye(4)[[2, 1, 0, 3]]
+    assert tied_components(swap[None], 4) == [[3], [1], [0, 2]]
+    assert tied_components(np.zeros((0, 4, 4)), 2) == [[1], [0]]
+
+
+def test_components_are_angles_where_the_error_says_so():
+    states = RNG(0).uniform(-4, 4, (100, 3))
+    states[:, 2] /= 10  # too narrow for an angle
+
+    def error(angles):
+        return 0.1 if angles == {1: 2 * np.pi} else 1.0
+
+    assert apparent_angles(states, error) == {1: 2 * np.pi}
+    assert apparent_angles(states, lambda angles: 1.0) == {}
+    assert apparent_angles(states, lambda angles: 0.1 ** len(angles))[0] == 2 * np.pi
+    both = {0: 2 * np.pi, 1: 2 * np.pi}
+    assert apparent_angles(states, lambda angles: 0.1 if angles == both else 1.0) == both
+    assert apparent_angles(states, lambda angles: 0.1 if 0 in angles else 1.0) == {0: 2 * np.pi}
+
+
+def test_polynomials_of_a_stiff_component_get_a_weight():
+    """The force of one position alone is no polynomial of low degree."""
+    scale = 3.0
+
+    def force(q):
+        a, b = np.split(q, 2, -1)
+        return np.concatenate([-np.tanh(2 * a / scale), -b], -1) * [scale, 1.0]
+
+    before, after = pairs(force, [-scale, -1, -scale, -1], [scale, 1, scale, 1], 4)
+    kind = GeneratingFunctions(coefficients=250)
+    result = vp.fit((before, after), [kind], step=0.2, progress=False)
+    weights = result.model.arguments["weights"]
+    assert weights[0] < 0.7 * min(weights[1:])
+    assert result.model.structure.is_symplectic
+    equal = min(fit.error for fit in result.tried if not fit.model.arguments.get("weights"))
+    assert result.error < equal / 10
+    fresh = RNG(1).uniform(-0.9, 0.9, (200, 4)) * [scale, 1, scale, 1]
+    wrong = result.model.map(fresh[:, None])[:, 0] - leapfrog(fresh, force)
+    assert np.sqrt((wrong**2).mean()) < 30 * result.error * scale
+
+
+def test_angles_are_found_in_states_that_claim_none():
+    before, after = pairs(lambda q: -np.sin(q) - np.sin(2 * q), [-9, -2], [9, 2], 2)
+    kind = GeneratingFunctions(form="volume", coefficients=300)
+    result = vp.fit((before, after), [kind], step=0.2, progress=False)
+    ((component, period),) = result.model.arguments["periodic"]
+    assert (component, period) == (0, 2 * np.pi)
+    turned = result.model.map(before[:50, None] + [2 * np.pi, 0])[:, 0] - [2 * np.pi, 0]
+    np.testing.assert_allclose(turned, result.model.map(before[:50, None])[:, 0], atol=1e-10)
+    assert result.error < 1e-6
