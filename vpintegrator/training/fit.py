@@ -20,13 +20,14 @@ from vpintegrator.models.iteration import with_gradients
 from vpintegrator.names import FORMS
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.rich_display import duration
-from vpintegrator.runtime.interrupts import held_back, stopping, until
+from vpintegrator.runtime.interrupts import BEYOND, held_back, stopping, until
 from vpintegrator.training.kinds import KINDS, kinds_of_windows
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.kind import Kind
 from vpintegrator.training.lagrangian import check_condition
 from vpintegrator.training.one_step import one_step
 from vpintegrator.training.options import Budget
+from vpintegrator.training.orbits import iterated
 from vpintegrator.training.results import Fit, best, training_bar
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
@@ -36,6 +37,8 @@ NOTHING_LEARNED = (
     "no model has learned anything: no validation error was finite; try another model, dataset or "
     "learning rate"
 )
+
+SEARCHED = 0.9  # part of the seconds in which maps are trained; then held-out orbits judge them
 
 UNDETERMINED = (
     "the observations are noisy, too few, or of too few components; a longer window is tried by "
@@ -163,7 +166,8 @@ def fit(
         if not training_data.may_be_incomplete or required is not None:
             finds = None
         train = partial(Trainer, seed=seed, form=required)
-        trials = _Trials(training_data, budget, train, is_cheapest)
+        searching = budget.part(SEARCHED, epochs=budget.epochs)
+        trials = _Trials(training_data, searching, train, is_cheapest)
         stopped_by = trials.run(tried, progress, finds)
         fits = trials.fits
         if required is not None:
@@ -174,6 +178,12 @@ def fit(
                     "give more seconds"
                 )
         candidates = [fit for fit in fits if fit not in trials.left_out] or fits
+        if not is_cheapest and stopped_by != "interrupt":
+            with budget.hold(BEYOND):
+                judged = iterated(candidates, training_data)
+            by_orbits = {id(fit): new for fit, new in zip(candidates, judged, strict=True)}
+            fits = [by_orbits.get(id(fit), fit) for fit in fits]
+            candidates = judged
         choice = best(candidates)
         if is_cheapest and stopped_by != "interrupt":
             with stopping():
@@ -261,7 +271,7 @@ class _Trials:
                 raise KeyboardInterrupt
             if self.budget.left <= 0:
                 raise InputError(
-                    f"no model was trained in {self.budget.seconds:g} seconds; give more seconds"
+                    f"no model was trained in {self.budget.whole:g} seconds; give more seconds"
                 )
         if not any(math.isfinite(fit.error) for fit in fits):
             raise InputError("; ".join(self.refusals) or NOTHING_LEARNED)
@@ -305,7 +315,9 @@ class _Trials:
             if not is_only and not kind.is_needed(data, [] if self.is_cheapest else fits):
                 continue
             self.update(description=kind.name, training="")
-            rest = sum(other.iterative for other in admitted[place:]) if kind.iterative else 1
+            # solves leave half of the time to what is trained by iterations
+            later = sum(other.iterative for other in admitted[place + 1 :])
+            rest = 1 + later if kind.iterative else 1 + min(later, 1)
             part = budget.part(1 / rest, epochs=budget.epochs)
             train = self.trainer(kind, data, part, fits, show=self.update, report=self._report)
             with stopping() as stop, part.hold():

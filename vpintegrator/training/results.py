@@ -25,6 +25,38 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
+@dataclass(frozen=True)
+class Orbits:
+    """Orbits of a map that begin at held-out states.
+
+    Attributes
+    ----------
+    count, steps
+        Number of the orbits, and of the steps of each.
+    lost
+        Number of those that are not finite, or outside twice the range of the training states.
+    horizon
+        Steps after which ``error`` is taken; at most 100, and as long as the data.
+    error
+        Median distance from the data then, relative to the spread of the states; nan where the
+        data have single steps.
+    """
+
+    count: int
+    steps: int
+    lost: int
+    horizon: int
+    error: float
+
+    @property
+    def words(self) -> str:
+        """A line on these orbits."""
+        lost = f"{self.lost} of {self.count} lost within {self.steps:,} steps"
+        if math.isnan(self.error):
+            return f"held-out orbits: {lost}"
+        return f"held-out orbits: error {self.error:.1e} after {self.horizon} steps, {lost}"
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Fit:
     """A trained model, and one estimate of its error.
@@ -55,6 +87,8 @@ class Fit:
     stopped_by
         Reason of the end: ``solved``, ``seconds``, ``epochs``, ``target``, ``patience`` or
         ``interrupt``.
+    orbits
+        Orbits of the map that begin at held-out states; None where the map was not iterated.
     cost
         Seconds of a step of one of 1,000 states; nan where it was not measured.
     tried
@@ -81,6 +115,7 @@ class Fit:
     stopped_by: str
     provenance: str = ""
     segment: bool = False
+    orbits: Orbits | None = None
     cost: float = math.nan
     tried: tuple[Fit, ...] = ()
     reason: str = ""
@@ -91,6 +126,14 @@ class Fit:
     def parameters(self) -> int:
         """Number of trained coefficients."""
         return self.history.parameters
+
+    @property
+    def score(self) -> float:
+        """Error of a step, by one step and by the steps of held-out orbits: the geometric mean."""
+        orbits = self.orbits
+        if orbits is None or math.isnan(orbits.error):
+            return self.error
+        return math.sqrt(self.error * orbits.error / orbits.horizon)
 
     @property
     def line(self) -> str:
@@ -128,6 +171,7 @@ class Fit:
             f"  relative error one window ahead: {_JUDGED[self.judged_by]} {self.error:.2e}"
             + (test if math.isfinite(history.test_error) else ""),
             _lead_times(self.model),
+            f"  {self.orbits.words}" if self.orbits else "",
             f"  {self.window_words}" if self.window_words else "",
             f"  tried, with their errors: {errors}" if len(self.tried) > 1 else "",
             f"  {self.reason}" if self.reason else "",
@@ -194,14 +238,21 @@ def keeps(map: Map, form: str, rounding: float = 1e-10) -> bool:
 
 
 def best(
-    fits: Sequence[Fit], slack: float = 10.0, rounding: float = 1e-14, errors: float = 2.0
+    fits: Sequence[Fit],
+    slack: float = 3.0,
+    rounding: float = 1e-14,
+    errors: float = 2.0,
+    lost: float = 100.0,
 ) -> Fit:
     """Return the fit to keep.
 
-    The least error counts. Explicit maps cost less: one is kept up to ``slack`` times the least
-    error, or below ``rounding``. Among errors that differ by less than ``errors`` standard errors
-    the smallest model is kept. A map without the structure of the system must err ``slack`` times
-    less than every map with it.
+    The least :attr:`Fit.score` counts. These may be taken instead of a map of a lower one:
+
+    - one that loses no held-out orbits, up to ``lost`` times the score of one that does;
+    - one with the structure of the system, up to ``slack`` times that of one without it;
+    - an explicit one, which costs less, up to ``slack`` times that of an implicit one, or below
+      ``rounding``;
+    - the smallest of those that differ by less than ``errors`` standard errors.
 
     Parameters
     ----------
@@ -225,26 +276,43 @@ def best(
         raise InputError("fits must be one or more results of trainings, each a Fit")
     whole = [fit for fit in fits if not fit.segment]
     last = [*{id(fit.model): fit for fit in whole}.values()]  # the last training of each model
-    free = [fit for fit in last if not fit.structured]
-    kept = [fit for fit in last if fit.structured]
-    error = attrgetter("error")
-    if not kept or (free and slack * min(map(error, free)) < min(map(error, kept))):
-        kept = free
-    least = min(kept, key=error)
+    losing = [fit for fit in last if fit.orbits is not None and fit.orbits.lost]
+    steady = [fit for fit in last if fit not in losing]
+    kept = _preferred(steady, losing, lost)
+    structured = [fit for fit in kept if fit.structured]
+    kept = _preferred(structured, [fit for fit in kept if not fit.structured], slack, errors)
+    least = min(kept, key=_score)
+    explicit = [fit for fit in kept if fit.explicit]
+    # left-out pairs are too few for a preference
     factor = slack if least.judged_by == "held out" else 1.0
-    limit = max(rounding, factor * least.error)
-    explicit = [fit for fit in kept if fit.explicit and fit.error <= limit]
-    if explicit and not least.explicit:
+    limit = max(rounding, factor * least.score)
+    if not least.explicit and any(fit.score <= limit for fit in explicit):
         kept = explicit
-        least = min(explicit, key=error)
+        least = min(explicit, key=_score)
+    alike = [fit for fit in kept if fit is least or _is_alike(fit, least, errors)]
+    return min((fit for fit in alike if fit.explicit >= least.explicit), key=_parameters)
 
-    def is_alike(fit: Fit) -> bool:
-        spread = math.hypot(fit.deviation, least.deviation)
-        is_known = math.isfinite(fit.error) and fit.error <= least.error + errors * spread
-        return fit is least or is_known
 
-    alike = [fit for fit in kept if is_alike(fit) and fit.explicit >= least.explicit]
-    return min(alike, key=lambda fit: fit.parameters)
+_score = attrgetter("score")
+_parameters = attrgetter("parameters")
+
+
+def _preferred(
+    wanted: Sequence[Fit], others: Sequence[Fit], slack: float, errors: float = 0.0
+) -> Sequence[Fit]:
+    """Return the wanted fits, or the others where all of the wanted ones err much more."""
+    if not wanted or not others:
+        return wanted or others
+    least = min(others, key=_score)
+    near = min(wanted, key=_score)
+    is_near = near.score <= slack * least.score or _is_alike(near, least, errors)
+    return wanted if is_near else others
+
+
+def _is_alike(fit: Fit, least: Fit, errors: float) -> bool:
+    """Whether two errors differ by less than some standard errors."""
+    spread = math.hypot(fit.deviation, least.deviation)
+    return math.isfinite(fit.score) and fit.score <= least.score + errors * spread
 
 
 Show = Callable[[History], None]

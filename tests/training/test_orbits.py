@@ -1,0 +1,110 @@
+"""Held-out orbits of trained maps."""
+
+import math
+
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from tests.training.conftest import fit_with
+from vpintegrator.training.orbits import EXACT, follow, iterated
+from vpintegrator.training.training_data import TrainingData
+
+TURN = np.array([[0.8, -0.6], [0.6, 0.8]])
+
+
+class Linear(vp.Map):
+    """The map z -> A z."""
+
+    def __init__(self, matrix, window=1):
+        self.matrix = np.asarray(matrix)
+        self.dim = len(self.matrix)
+        self.step = 1.0
+        self.window = window
+        self.prediction_window = 1
+        self.name = "linear"
+
+    def map(self, windows, parameters=None):
+        new = windows[:, -1:] @ self.matrix.T
+        return np.concatenate([windows[:, 1:], new], 1)
+
+
+def data_of(matrix, tmp_path, times=8, count=80, structure=None):
+    start = np.random.default_rng(0).normal(size=(count, len(matrix)))
+    powers = [np.linalg.matrix_power(matrix, n) for n in range(times)]
+    states = np.stack([start @ power.T for power in powers], 1)
+    path = tmp_path / "orbits.h5"
+    return TrainingData(vp.import_dataset(states, path, step=1.0, structure=structure))
+
+
+def test_the_error_is_that_of_an_independent_loop(tmp_path):
+    data = data_of(TURN, tmp_path)
+    scaled = Linear(TURN * 1.01)
+    result = follow(scaled, data, steps=20)
+    held = data.dataset.states("validation")
+    errors = []
+    for orbit in held:
+        z = orbit[0]
+        for _ in range(7):
+            z = 1.01 * TURN @ z
+        errors.append(np.linalg.norm(z - orbit[-1]))
+    train = data.dataset.states("train").reshape(-1, 2)
+    spread = np.sqrt(train.var(0).sum())
+    assert result.horizon == 7 and result.count == len(held)
+    assert result.error == pytest.approx(np.median(errors) / spread, rel=1e-12)
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_orbits_outside_twice_the_range_are_lost(tmp_path, window):
+    data = data_of(TURN, tmp_path)
+    assert follow(Linear(TURN, window), data).lost == 0
+    assert follow(Linear(0.99 * TURN, window), data).lost == 0
+    growing = follow(Linear(1.02 * TURN, window), data)
+    assert growing.lost == growing.count  # 1.02^1000 is 4e8
+    broken = follow(Linear(math.nan * TURN, window), data, steps=3)
+    assert broken.lost == broken.count and broken.error == math.inf
+
+
+def test_a_range_that_grows_along_the_data_bounds_nothing(tmp_path):
+    """Free particles leave any range, and no map that follows them loses one."""
+    data = data_of(np.array([[1.0, 1.0], [0.0, 1.0]]), tmp_path)
+    assert follow(Linear([[1.0, 1.0], [0.0, 1.0]]), data, steps=100).lost == 0
+    assert follow(Linear([[3.0, 0.0], [0.0, 1.0]]), data, steps=100).lost > 0
+
+
+def test_pairs_have_no_error_along_orbits(tmp_path):
+    before = np.random.default_rng(0).normal(size=(1200, 2))
+    pairs = vp.import_dataset((before, before @ TURN.T), tmp_path / "pairs.h5", pairs=True)
+    result = follow(Linear(TURN), TrainingData(pairs), steps=10)
+    assert math.isnan(result.error) and result.lost == 0
+    assert "error" not in result.words
+
+
+def test_a_better_map_that_loses_orbits_is_set_aside(tmp_path):
+    data = data_of(TURN, tmp_path)
+    losing = fit_with(1e-8, model=Linear(1.02 * TURN))
+    steady = fit_with(1e-7, model=Linear(0.999999 * TURN))
+    judged = iterated([losing, steady], data)
+    assert judged[0].orbits.lost and not judged[1].orbits.lost
+    assert vp.training.best(judged) is judged[1]
+
+
+def test_what_cannot_be_doubted_is_not_iterated(tmp_path):
+    data = data_of(TURN, tmp_path)
+    sure = [fit_with(EXACT / 2, model=Linear(TURN)), fit_with(1e-3, model=Linear(TURN))]
+    assert iterated(sure, data) == sure
+    single = [fit_with(1e-3, model=Linear(TURN))]
+    assert iterated(single, data) == single
+
+
+def test_a_fit_says_what_became_of_its_orbits():
+    rng = np.random.default_rng(0)
+    states = [rng.uniform(-1, 1, (60, 2))]
+    for _ in range(19):
+        q, p = states[-1].T
+        p = p - 0.3 * np.sin(2 * q)
+        states.append(np.stack([q + 0.3 * p, p], 1))
+    result = vp.fit(np.stack(states, 1), step=0.3, epochs=10)
+    judged = [fit for fit in result.tried if fit.orbits is not None]
+    assert judged and all(fit.orbits.horizon == 20 - fit.model.window for fit in judged)
+    assert result.error < EXACT or result.orbits.words in str(result)

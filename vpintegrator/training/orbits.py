@@ -1,0 +1,163 @@
+"""Held-out orbits: how far a map goes from them, and how many of them it loses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from vpintegrator.errors import InputError
+from vpintegrator.maps import Map
+from vpintegrator.runtime.interrupts import check_time
+from vpintegrator.runtime.interrupts import stopping
+from vpintegrator.training.results import Fit, Orbits, best
+from vpintegrator.training.training_data import TrainingData
+
+COUNT = 24  # held-out orbits that a map iterates
+STEPS = 1_000  # steps of each
+HORIZON = 100  # steps after which the error counts, if the data are as long
+ROOM = 2.0  # times the range of the training states: an orbit beyond is lost
+STEADY = 1.2  # a range that grows more than this along the data says nothing on later times
+CHECKED = 6  # maps that are judged by orbits, at most
+EXACT = 1e-12  # error of a map with structure that needs no further judgement
+
+
+def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS) -> Orbits | None:
+    """Iterate a map from held-out states; None where there is no whole window to begin with.
+
+    Parameters
+    ----------
+    map
+        A map of the step of the data.
+    data
+        Training data, whose validation group is held out, or whose training group is where that is
+        empty.
+    count, steps
+        Most orbits, and steps of each.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.orbits import follow
+    >>> from vpintegrator.training.training_data import TrainingData
+    >>> turn = np.array([[0.8, -0.6], [0.6, 0.8]])
+    >>> start = np.random.default_rng(0).normal(size=(60, 2))
+    >>> powers = [np.linalg.matrix_power(turn, n) for n in range(6)]
+    >>> states = np.stack([start @ power.T for power in powers], 1)
+    >>> result = vp.fit(states, [vp.training.LinearMaps()], step=1.0)
+    >>> dataset = vp.import_dataset(states, "turn.h5", step=1.0, overwrite=True)
+    >>> orbits = follow(result.model, TrainingData(dataset), steps=100)
+    >>> orbits.lost, orbits.horizon, orbits.error < 1e-12
+    (0, 5, True)
+    """
+    group = "validation" if data.has("validation") else "train"
+    states = data.held(group)
+    own = data.parameters(group)
+    window = map.window
+    whole = np.isfinite(states).all(2)  # (trajectory, time)
+    begins = np.flatnonzero(whole[:, :window].all(1))
+    if states.shape[1] < window or not len(begins):
+        return None
+    chosen = begins[:: -(-len(begins) // count)]
+    truth = states[chosen, window:]  # (orbit, time, dim)
+    k = None if own is None else own[chosen]
+    box = _Box(data)
+    horizon = min(truth.shape[1], HORIZON, steps)
+    error = math.nan
+    done = 0
+    alive = np.ones(len(chosen), dtype=bool)
+    for part in map.advance(states[chosen, :window], steps, chunk=50, parameters=k):
+        with np.errstate(all="ignore"):
+            alive &= box.holds(part).all(1)
+        if done < horizon <= done + part.shape[1]:
+            last = part[:, horizon - 1 - done]
+            if group == "validation" and horizon > 1:
+                error = _median_distance(last, truth[:, horizon - 1], data)
+        done += part.shape[1]
+        if not alive.any() and done >= horizon:
+            break
+        check_time()
+    return Orbits(len(chosen), steps, int((~alive).sum()), horizon, error)
+
+
+class _Box:
+    """Twice the range of the training states, in components with a bounded range.
+
+    Angles and the time have none. A range that still grows along the data, as that of momenta which
+    begin at zero, is taken a hundred times.
+    """
+
+    def __init__(self, data: TrainingData) -> None:
+        states = data.held("train")
+        system = data.dataset.system
+        free = {*system.periods, system.explicit_time}
+        self.components = [i for i in data.moving if i not in free]
+        bounded = states[..., self.components]  # (trajectory, time, component)
+        half = bounded.shape[1] // 2
+        low, high = _range(bounded)
+        early_low, early_high = _range(bounded[:, : half or 1])
+        grows = (high - low) > STEADY * (early_high - early_low)
+        self.middle = (low + high) / 2
+        self.reach = (high - low) / 2 * np.where(grows, 50 * ROOM, ROOM)
+
+    def holds(self, states: np.ndarray) -> np.ndarray:
+        """Whether states (..., dim) are finite and inside, (...)."""
+        distance = np.abs(states[..., self.components] - self.middle)
+        return np.isfinite(states).all(-1) & (distance <= self.reach).all(-1)
+
+
+def _range(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and largest observed values of the components (component,)."""
+    return np.nanmin(states, axis=(0, 1)), np.nanmax(states, axis=(0, 1))
+
+
+def _median_distance(states: np.ndarray, truth: np.ndarray, data: TrainingData) -> float:
+    """Return the median relative distance of states (orbit, dim) from those of the data."""
+    scale = data.error_scale
+    periods = data.dataset.system.periods
+    difference = states - truth
+    for i, period in periods.items():
+        difference[:, i] -= period * np.round(difference[:, i] / period)
+    distance = np.sqrt((difference[:, list(scale.components)] ** 2).sum(1))
+    known = np.isfinite(truth).all(1)
+    distance = np.where(np.isfinite(distance), distance, np.inf)[known]
+    if not len(distance):
+        return math.nan
+    return float(np.median(distance)) / (scale.spread if scale.spread > 0 else 1.0)
+
+
+def iterated(fits: Sequence[Fit], data: TrainingData) -> list[Fit]:
+    """Return the same fits, with the orbits of those that are best by turns.
+
+    The best fit is iterated from held-out states, as long as the best one was not iterated yet. A
+    map of states with structure and an error at rounding needs no such judgement.
+
+    Parameters
+    ----------
+    fits
+        Trained models, at least one.
+    data
+        Training data.
+    """
+    judged = list(fits)
+    for _ in range(CHECKED):
+        choice = best(judged)
+        is_sure = choice.structured and choice.error <= EXACT and choice.model.window == 1
+        if choice.orbits is not None or is_sure or _is_alone(choice, judged):
+            break
+        orbits: Orbits | None = None
+        with stopping(), suppress(InputError):
+            orbits = follow(choice.model, data)
+        if orbits is None:  # there is no time, or no whole window to begin with
+            break
+        place = next(i for i, fit in enumerate(judged) if fit is choice)
+        judged[place] = replace(choice, orbits=orbits)
+    return judged
+
+
+def _is_alone(choice: Fit, fits: Iterable[Fit]) -> bool:
+    """Whether no other map could be taken instead."""
+    others = [fit for fit in fits if fit.model is not choice.model and not fit.segment]
+    return not any(math.isfinite(fit.error) for fit in others)
