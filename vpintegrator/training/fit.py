@@ -166,7 +166,8 @@ def fit(
         if not training_data.may_be_incomplete or required is not None:
             finds = None
         train = partial(Trainer, seed=seed, form=required)
-        searching = budget.part(SEARCHED, epochs=budget.epochs)
+        share = SEARCHED if len(tried) > 1 else 1.0  # of several kinds one is chosen by orbits
+        searching = budget.part(share, epochs=budget.epochs)
         trials = _Trials(training_data, searching, train, is_cheapest)
         stopped_by = trials.run(tried, progress, finds)
         fits = trials.fits
