@@ -118,10 +118,11 @@ def _median_distance(states: np.ndarray, truth: np.ndarray, data: TrainingData) 
     """Return the median relative distance of states (orbit, dim) from those of the data."""
     scale = data.error_scale
     periods = data.dataset.system.periods
-    difference = states - truth
-    for i, period in periods.items():
-        difference[:, i] -= period * np.round(difference[:, i] / period)
-    distance = np.sqrt((difference[:, list(scale.components)] ** 2).sum(1))
+    with np.errstate(all="ignore"):  # of a map that diverges
+        difference = states - truth
+        for i, period in periods.items():
+            difference[:, i] -= period * np.round(difference[:, i] / period)
+        distance = np.linalg.norm(difference[:, list(scale.components)], axis=1)
     known = np.isfinite(truth).all(1)
     distance = np.where(np.isfinite(distance), distance, np.inf)[known]
     if not len(distance):
