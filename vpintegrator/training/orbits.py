@@ -11,8 +11,7 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.runtime.interrupts import check_time
-from vpintegrator.runtime.interrupts import stopping
+from vpintegrator.runtime.interrupts import check_time, stopping
 from vpintegrator.training.results import Fit, Orbits, best
 from vpintegrator.training.training_data import TrainingData
 
