@@ -145,7 +145,7 @@ def test_the_default_finds_the_window(system, components, window):
 def test_a_hidden_moment_is_found_in_windows():
     vary = {"I1": [1.5, 2.5]}
     result = found(observed("rigid-body", vary=vary, hide=("I1",), count=100, steps=12))
-    assert result.model.window > 1 and result.error < 1e-5 < 1e-3 < result.windows[1]
+    assert result.model.window > 1 and result.error < 1e-4 < 1e-3 < result.windows[1]
 
 
 def test_the_window_does_not_grow_with_noise():

@@ -248,7 +248,7 @@ def best(
 
     The least :attr:`Fit.score` counts. These may be taken instead of a map of a lower one:
 
-    - one that loses no held-out orbits, up to ``lost`` times the score of one that does;
+    - one that loses no held-out orbits, up to ``lost`` times the error of one that does;
     - one with the structure of the system, up to ``slack`` times that of one without it;
     - an explicit one, which costs less, up to ``slack`` times that of an implicit one, or below
       ``rounding``;
@@ -278,7 +278,9 @@ def best(
     last = [*{id(fit.model): fit for fit in whole}.values()]  # the last training of each model
     losing = [fit for fit in last if fit.orbits is not None and fit.orbits.lost]
     steady = [fit for fit in last if fit not in losing]
-    kept = _preferred(steady, losing, lost)
+    kept = steady or losing
+    if steady and losing and min(map(_error, steady)) > lost * min(map(_error, losing)):
+        kept = last
     structured = [fit for fit in kept if fit.structured]
     kept = _preferred(structured, [fit for fit in kept if not fit.structured], slack, errors)
     least = min(kept, key=_score)
@@ -293,6 +295,7 @@ def best(
     return min((fit for fit in alike if fit.explicit >= least.explicit), key=_parameters)
 
 
+_error = attrgetter("error")
 _score = attrgetter("score")
 _parameters = attrgetter("parameters")
 
