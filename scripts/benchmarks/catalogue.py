@@ -17,16 +17,20 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
-import os
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import catalogue_figure
 import click
-from harness import duration, machine, print_table, processor_seconds, processor_time, write_result
+from harness import (
+    duration,
+    in_a_process,
+    machine,
+    print_table,
+    processor_seconds,
+    write_result,
+)
 
 # isort: split
 
@@ -50,7 +54,6 @@ COSTS = ("step", "cheapest with this error", "at times the cost")
 COLUMNS = ("gauss-legendre-6", "blanes-moan-6", "dormand-prince-8")
 OWN = "default"  # name of the model among the runs
 SYSTEMS = Path(__file__).parent / "systems"
-LATE = 75  # exit code of a measurement that takes too long
 
 
 def outside() -> list[str]:
@@ -63,19 +66,6 @@ def inside(equations: bool) -> list[str]:
     """Names of the systems of the catalogue; with equations of the flows."""
     names = vp.list_systems()
     return [name for name in names if not (equations and vp.load_system(name).is_discrete)]
-
-
-def within(limit: float, *arguments: Any) -> None:
-    """Measure in this process, and end it after so many seconds of the processor."""
-
-    def watch() -> None:
-        while processor_time() < limit:
-            time.sleep(1.0)
-        os._exit(LATE)  # the measurement may hang in a library
-
-    # no RLIMIT_CPU: under it Linux counts the time of a process in ticks, too coarse for costs
-    threading.Thread(target=watch, daemon=True).start()
-    measure(*arguments)
 
 
 def measure(name: str, seconds: float, folder: Path, equations: bool, costs: bool) -> None:
@@ -96,8 +86,15 @@ def measure(name: str, seconds: float, folder: Path, equations: bool, costs: boo
         methods = [method for method in methods if method in COLUMNS]
     result = {"system": name, "model": model.name, "seconds": seconds, "machine": machine()}
     try:
-        length = {"steps": 300, "trajectories": 12, "tangent_steps": 100 if costs else 0}
-        report = vp.compare({OWN: model}, methods, compiled=costs, **length)
+        tangent = 100 if costs else 0
+        report = vp.compare(
+            {OWN: model},
+            methods,
+            steps=300,
+            trajectories=12,
+            tangent_steps=tangent,
+            compiled=costs,
+        )
         rollout = {run: numbers(report, run) for run in report.runs}
         with processor_seconds():
             methods_of_step = None if costs else ()
@@ -240,19 +237,9 @@ def main(
     for number, (name, path) in enumerate(zip(chosen, files, strict=True), 1):
         if path.exists():
             continue
-        # in a process of its own, so that a system which takes too long holds nothing up
-        context = multiprocessing.get_context("spawn")
         begin = time.perf_counter()
-        limit = 4 * seconds + 120
-        arguments = (limit, name, seconds, folder, equations, not errors_only)
-        process = context.Process(target=within, args=arguments)
-        process.start()
-        process.join()
-        spent = f"{time.perf_counter() - begin:.0f} s"
-        if process.exitcode:
-            late = process.exitcode == LATE
-            reason = f"it takes more than {limit:g} s" if late else "it failed as said above"
-            spent = f"left out, {reason}"
+        reason = in_a_process(measure, name, seconds, folder, equations, not errors_only)
+        spent = f"left out, {reason}" if reason else f"{time.perf_counter() - begin:.0f} s"
         click.echo(f"{number} of {len(chosen)}: {name}: {spent}", err=True)
     found = [json.loads(path.read_text("utf-8")) for path in files if path.exists()]
     results = [result for result in found if "failure" not in result]

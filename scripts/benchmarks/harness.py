@@ -22,9 +22,11 @@ import contextlib
 import ctypes
 import functools
 import json
+import multiprocessing
 import platform
 import random
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
@@ -44,6 +46,7 @@ from vpintegrator.storage.files import replacing
 
 _SAMPLE = 2e-3  # seconds: shorter calls are repeated to last so long, far above a clock's error
 _FEWEST = 3  # rounds
+_LATE = 75  # exit code of a measurement that takes too long
 _clock = time.perf_counter
 TANH = 30  # operations of a tanh to rounding, about
 _PACKAGES = ("vpintegrator", "torch", "numpy", "scipy")
@@ -127,6 +130,48 @@ def processor_seconds() -> Iterator[None]:
         yield
     finally:
         time.perf_counter = wall
+
+
+def in_a_process(
+    call: Callable[..., None], name: str, *arguments: Any, seconds: float | None = None
+) -> str:
+    """Call a measurement in a process that may hang or fail.
+
+    Parameters
+    ----------
+    call, name, arguments
+        The function and its arguments, of which the first float is the budget of a training.
+    seconds
+        Processor time after which the process ends. By default four budgets, and two minutes for
+        data, compilers and rollouts.
+
+    Returns
+    -------
+    str
+        Reason why there is no result; empty if there is one.
+    """
+    if seconds is None:
+        seconds = 4 * next(each for each in arguments if isinstance(each, float)) + 120
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_within, args=(seconds, call, name, *arguments))
+    process.start()
+    process.join()
+    if process.exitcode == _LATE:
+        return f"it takes more than {seconds:g} s"
+    return "it failed as said above" if process.exitcode else ""
+
+
+def _within(seconds: float, call: Callable[..., None], *arguments: Any) -> None:
+    """Call a function in this process, and end it after some seconds of the processor."""
+
+    def watch() -> None:
+        while processor_time() < seconds:
+            time.sleep(1.0)
+        os._exit(_LATE)  # the measurement may hang in a library
+
+    # no RLIMIT_CPU: under it Linux counts the time of a process in ticks, too coarse for costs
+    threading.Thread(target=watch, daemon=True).start()
+    call(*arguments)
 
 
 def eager(model: torch.nn.Module, initial: np.ndarray, steps: int) -> np.ndarray:

@@ -17,7 +17,14 @@ from typing import Any
 
 import click
 import symplectic
-from harness import benchmark, machine, print_table, processor_seconds, write_result
+from harness import (
+    benchmark,
+    in_a_process,
+    machine,
+    print_table,
+    processor_seconds,
+    write_result,
+)
 
 # isort: split
 
@@ -107,8 +114,8 @@ def main(
     files = {pair: folder / f"{pair[0]}-{pair[1]}.json" for pair in pairs}
     missing = [pair for pair in pairs if not files[pair].exists()]
     for number, (system, entry) in enumerate(missing, 1):
-        left_out = symplectic.in_a_process(measure, system, entry, seconds, folder, equations)
-        note = left_out or json.loads(files[system, entry].read_text("utf-8")).get("error", "")
+        reason = in_a_process(measure, system, entry, seconds, folder, equations)
+        note = f"left out, {reason}" if reason else symplectic.error_of(files[system, entry])
         click.echo(f"{number} of {len(missing)}: {system}, {entry}: {note}", err=True)
     report([json.loads(path.read_text("utf-8")) for path in files.values() if path.exists()])
 

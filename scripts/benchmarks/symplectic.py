@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from harness import benchmark, machine, print_table, processor_seconds, write_result
+from harness import (
+    benchmark,
+    in_a_process,
+    machine,
+    print_table,
+    processor_seconds,
+    write_result,
+)
 
 # isort: split
 
@@ -31,7 +36,6 @@ from vpintegrator.errors import InputError
 SYSTEMS = ("pendulum", "coupled-oscillators", "henon-heiles", "kepler", "toda")
 CLASSICAL = ("stoermer-verlet", "gauss-legendre-4")
 STEPS, TRAJECTORIES, WINDOWS = 300, 12, 4000
-_PATIENCE = 300.0  # seconds for data, compilation and rollouts of an entry
 
 
 class Sizes(NamedTuple):
@@ -173,6 +177,11 @@ def cell(found: dict[str, Any] | None) -> str:
     return ", ".join(words + [f"{found['diverged']} diverged"] * bool(found["diverged"]))
 
 
+def error_of(path: Path) -> Any:
+    """Return the error of a step in a file of results; empty where the search failed."""
+    return json.loads(path.read_text("utf-8")).get("error", "")
+
+
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
@@ -219,32 +228,11 @@ def main(
         files = {pair: folder / f"{pair[0]}-{pair[1]}.json" for pair in pairs}
         missing = [pair for pair in pairs if not files[pair].exists()]
         for number, (system, entry) in enumerate(missing, 1):
-            left_out = in_a_process(measure, system, entry, seconds, folder)
-            note = left_out or json.loads(files[system, entry].read_text("utf-8")).get("error", "")
+            reason = in_a_process(measure, system, entry, seconds, folder)
+            note = f"left out, {reason}" if reason else error_of(files[system, entry])
             click.echo(f"{number} of {len(missing)}: {system}, {entry}: {note}", err=True)
         done = [json.loads(path.read_text("utf-8")) for path in files.values() if path.exists()]
         tables(done)
-
-
-def in_a_process(
-    call: Callable[..., None],
-    system: str,
-    entry: str,
-    seconds: float,
-    folder: Path,
-    *options: Any,
-) -> str:
-    """Measure in a process that may hang; return why there is no result, if there is none."""
-    arguments = (system, entry, seconds, folder, *options)
-    process = multiprocessing.get_context("spawn").Process(target=call, args=arguments)
-    process.start()
-    process.join(4 * seconds + _PATIENCE)
-    late = process.is_alive()
-    process.kill()
-    process.join()
-    if late:
-        return "left out, it takes too long"
-    return "left out, it failed as said above" if process.exitcode else ""
 
 
 if __name__ == "__main__":

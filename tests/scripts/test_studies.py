@@ -99,27 +99,16 @@ def test_rows_of_long_rollouts(script):
     assert all(vp.load_system(path).invariants for path in long.SYSTEMS.values())
 
 
-class InProcess:
-    """A process that is none."""
-
-    def __init__(self, target, args):
-        self.start, self.exitcode = lambda: target(*args), 0
-
-    def join(self, timeout=None):
-        pass
-
-    kill = join
-
-    def is_alive(self):
-        return False
+def here(call, *arguments):
+    """Measure in this process."""
+    call(*arguments)
+    return ""
 
 
 @pytest.mark.thorough
 def test_the_catalogue(script, tmp_path, monkeypatch):
     module = script("catalogue")
-    monkeypatch.setattr(module, "within", lambda limit, *arguments: module.measure(*arguments))
-    context = SimpleNamespace(Process=InProcess)
-    monkeypatch.setattr(module.multiprocessing, "get_context", lambda _: context)
+    monkeypatch.setattr(module, "in_a_process", here)
     options = ["--folder", ".", "--seconds", "1", "--systems", "harmonic-oscillator"]
     output = run(module, *options)
     rollout = read(tmp_path / "harmonic-oscillator-default.json")["rollout"]
@@ -230,7 +219,7 @@ def test_symplectic_networks(script, tmp_path, monkeypatch):
     module = script("symplectic")
     length = {"steps": 10, "trajectories": 3, "tangent_steps": 0, "compiled": False}
     monkeypatch.setattr(module, "rollout_options", lambda: length)
-    monkeypatch.setattr(module, "in_a_process", lambda call, *arguments: call(*arguments))
+    monkeypatch.setattr(module, "in_a_process", here)
     output = run(module, "--folder", ".", "--quick", "--markdown")
     names = ("spff", "stoermer-verlet", "henonnet-adam")
     own, verlet, peer = (read(tmp_path / f"pendulum-{name}.json") for name in names)
@@ -245,7 +234,7 @@ def test_networks(script, tmp_path, monkeypatch):
     length = {"steps": 10, "trajectories": 3, "tangent_steps": 0, "compiled": False}
     symplectic = script("symplectic")
     monkeypatch.setattr(symplectic, "rollout_options", lambda: length)
-    monkeypatch.setattr(symplectic, "in_a_process", lambda call, *arguments: call(*arguments))
+    monkeypatch.setattr(script("networks"), "in_a_process", here)
     output = run(script("networks"), "--folder", ".", "--quick", "--markdown")
     couplings, rk4 = (read(tmp_path / f"rigid-body-{name}.json") for name in ("vpff", "rk4"))
     assert not couplings["equations"] and "from states" in output
@@ -306,3 +295,21 @@ def test_the_fields_of_published_tasks_are_those_of_their_energies(script):
         states, held_out, rates, _ = published.field_data(name, 0)
         assert states.shape == rates.shape == (25 * published.FIELDS[name].points, 2)
         assert held_out.shape == states.shape and states.dtype == torch.float32
+
+
+def fail(name, seconds):
+    raise ValueError(name)
+
+
+def work(name, seconds):
+    while True:
+        sum(range(1000))
+
+
+@pytest.mark.parametrize(
+    ("call", "limit", "reason"),
+    [(print, 60.0, ""), (fail, 60.0, "it failed as said above"), (work, 0.1, "it takes more than")],
+)
+def test_a_measurement_that_fails_or_hangs_is_left_out(script, call, limit, reason):
+    result = script("harness").in_a_process(call, "a system", 1.0, seconds=limit)
+    assert result.startswith(reason) and bool(result) == bool(reason)
