@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from vpintegrator.nn.basis import Univariate, families, terms
-from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.interrupts import check_time
 
 TURN = 2 * math.pi
 PERIODS = (TURN, 1.0, 360.0)  # of angles in the usual units
