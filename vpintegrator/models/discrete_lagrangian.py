@@ -241,6 +241,17 @@ class DiscreteLagrangianMap(Model):
             _, x, _ = self._coordinates(windows, parameters)
             return float(torch.linalg.cond(self.core.mixed_derivative(x)).max())
 
+    def doubt(self, windows: np.ndarray, parameters: Any = None, most: float = 1e6) -> str:
+        """Return whether D1 D2 L is badly conditioned at windows, in a sentence; or empty."""
+        condition = self.condition(windows, parameters)
+        if condition <= most:
+            return ""
+        return (
+            f"D1 D2 L of the discrete Lagrangian is badly conditioned on the data, by "
+            f"{condition:.1e}: the next position is barely determined there; take a lower degree, "
+            "or more orbits"
+        )
+
     @torch.no_grad()
     def set_momentum_unit(self, windows: torch.Tensor) -> None:
         """Let the first momentum be as near to the first velocity as it can, at windows."""

@@ -684,6 +684,10 @@ class Model(Stored, Map):
         """Whether the network keeps the form of normalised states."""
         return self.moving % 2 == 0 and bool(getattr(self.core, "symplectic", False))
 
+    def doubt(self, windows: np.ndarray, parameters: Any = None) -> str:
+        """Return the reason why the map is unreliable at windows (n, window, dim), or empty."""
+        return ""
+
     def extra_repr(self) -> str:
         return (
             f"dim={self.dim}, window={self.window}, prediction_window={self.prediction_window}, "

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def compare(
     >>> report.runs["rk4"].states.shape
     (2, 21, 2)
     """
-    kinds = with_own(diagnostics)
+    measured = with_own(diagnostics)
     tangent_steps = whole_number("tangent_steps", tangent_steps)
     if threshold is not None:
         threshold = positive("threshold", threshold)
@@ -212,7 +213,7 @@ def compare(
         members: dict[str, Run] = {}
         for name, map in guarded.items():
             windows = np.ascontiguousarray(exact.states[:, : map.window])
-            members[name] = roll_out(name, map, plan, windows, kinds, show)
+            members[name] = roll_out(name, map, plan, windows, measured, show)
         runs = by_name(members, seeds)
         # of several models of one name the first
         firsts = {name: guarded[run.members[0].name] for name, run in runs.items()}
@@ -232,7 +233,7 @@ def compare(
         seed=own_seed,
         section_plane=plane,
         work_precision=studies,
-        diagnostics=kinds,
+        diagnostics=measured,
     )
 
 
@@ -241,7 +242,7 @@ def roll_out(
     map: Map,
     plan: Plan,
     first: np.ndarray,
-    kinds: Sequence[type[Diagnostic]],
+    diagnostics: Sequence[type[Diagnostic]],
     progress: Progress,
 ) -> Run:
     """Iterate a map, show diagnostics every chunk of states, and return the run of the map.
@@ -251,13 +252,14 @@ def roll_out(
     name, map, plan, first
         The map, its name in the report, the plan of the comparison, and first windows
         (trajectory, window, dim).
-    kinds
+    diagnostics
         Diagnostics, which see every step in chunks.
     progress
         Called about a hundred times.
     """
     ensemble = Ensemble(name, map, plan, first)
-    measuring = [kind(ensemble) for kind in kinds]
+    applicable = [d for d in diagnostics if all(attrgetter(name)(plan) for name in d.needs)]
+    measuring = [diagnostic(ensemble) for diagnostic in applicable]
     chunk = int(np.clip(_CHUNK_VALUES // plan.initial.size, 1, 4096))
     chunk = min(chunk, max(plan.steps // 100, 1))
     done = 0
@@ -275,7 +277,8 @@ def roll_out(
                 diagnostic.observe(done, states)
         done += states.shape[1]
         progress(name, done - 1, plan.steps)
-    measurements: dict[str, Any] = {}
+    others = (each for each in diagnostics if each not in applicable)
+    measurements: dict[str, Any] = {v.name: None for each in others for v in each.variables}
     with np.errstate(all="ignore"):
         for diagnostic in measuring:
             measurements |= diagnostic.result()

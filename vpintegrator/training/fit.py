@@ -15,7 +15,6 @@ from vpintegrator.data.opening import is_dataset, opened, without_broken_structu
 from vpintegrator.dynamics import Structure
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
-from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
 from vpintegrator.models.iteration import with_gradients
 from vpintegrator.names import FORMS
 from vpintegrator.nn.layer import LARGEST_SEED
@@ -24,7 +23,6 @@ from vpintegrator.runtime.interrupts import BEYOND, held_back, stopping, until
 from vpintegrator.training.kinds import KINDS, kinds_of_windows
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.kind import Kind
-from vpintegrator.training.lagrangian import check_condition
 from vpintegrator.training.one_step import one_step
 from vpintegrator.training.options import Budget
 from vpintegrator.training.orbits import iterated
@@ -194,11 +192,12 @@ def fit(
         training_data.judge(choice.model, history)
         if history.warning:
             warnings.warn(history.warning, stacklevel=3)
-        if isinstance(choice.model, DiscreteLagrangianMap):
-            check_condition(choice.model, training_data.held_out(choice.model))
         if finds is not None and finds.is_undetermined:
             warnings.warn(f"{finds.words}; {UNDETERMINED}", stacklevel=3)
         if isinstance(choice.model, Model):
+            held_out = training_data.held_out(choice.model)
+            if reason := choice.model.doubt(held_out.inputs.numpy(force=True), held_out.parameters):
+                warnings.warn(reason, stacklevel=3)
             lines = tuple(fit.line for fit in fits)
             record = replace(choice.model.record, search=lines, search_seconds=budget.used)
             choice.model.record = record

@@ -20,8 +20,6 @@ from vpintegrator.training.linear import LinearEquations, LinearFit, enough_pair
 from vpintegrator.training.residuals import reciprocal_spread
 from vpintegrator.training.training_data import TrainingData
 
-BADLY_CONDITIONED = 1e6
-
 
 def solve_lagrangian(
     model: DiscreteLagrangianMap, data: TrainingData, seed: int = 0, number: int | None = None
@@ -127,18 +125,10 @@ def fit_windows(model: DiscreteLagrangianMap, pair: Pair, most: int = 10_000) ->
     return LinearFit.of(choice, len(windows))
 
 
-def check_condition(
-    model: DiscreteLagrangianMap, pair: Pair, most: float = BADLY_CONDITIONED
-) -> None:
+def check_condition(model: DiscreteLagrangianMap, pair: Pair) -> None:
     """Warn where D1 D2 L is badly conditioned: the next position is barely determined there."""
-    condition = model.condition(pair.inputs.numpy(), pair.parameters)
-    if not condition <= most:
-        warnings.warn(
-            f"D1 D2 L of the discrete Lagrangian is badly conditioned on the data, by "
-            f"{condition:.1e}: the next position is barely determined there; take a lower degree, "
-            "or more orbits",
-            stacklevel=3,
-        )
+    if reason := model.doubt(pair.inputs.numpy(), pair.parameters):
+        warnings.warn(reason, stacklevel=3)
 
 
 def refine_lagrangian(

@@ -224,6 +224,9 @@ class Diagnostic(ABC):
     ----------
     variables
         Measurements as they are stored: arrays, numbers, and objects of these.
+    needs
+        Attributes of the :class:`Plan` without which nothing is measured, such as
+        ``section_plane`` or ``system.is_discrete``.
     joins
         Rules by which numbers of the summary are joined over several models of one name, where it
         is not the median: ``largest``, ``least``, or ``typical``, that of the model of median
@@ -254,6 +257,7 @@ class Diagnostic(ABC):
     """
 
     variables: ClassVar[tuple[Variable | Measurement, ...]] = ()
+    needs: ClassVar[tuple[str, ...]] = ()
     joins: ClassVar[Mapping[str, str]] = {}
     figure: ClassVar[Any] = None
 

@@ -360,23 +360,20 @@ class PoincareSection(Diagnostic):
     """
 
     variables = (Measurement("section", _STORED, Section),)
+    needs = ("section_plane",)
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(ensemble)
-        self._observer: SectionObserver | None = None
-        if self.plan.section_plane is not None:
-            component, value, direction = self.plan.section_plane
-            index = self.plan.system.components.index(component)
-            period = self.plan.system.periods.get(index)
-            self._observer = SectionObserver(index, value, direction, self.plan.step, period)
+        assert self.plan.section_plane is not None
+        component, value, direction = self.plan.section_plane
+        index = self.plan.system.components.index(component)
+        period = self.plan.system.periods.get(index)
+        self._observer = SectionObserver(index, value, direction, self.plan.step, period)
 
     def observe(self, start: int, states: np.ndarray) -> None:
-        if self._observer is not None:
-            self._observer.observe(start, states)
+        self._observer.observe(start, states)
 
     def result(self) -> dict[str, Any]:
-        if self._observer is None:
-            return {"section": None}
         section = self._observer.section
         self._observer.warn()
         return {"section": section}

@@ -243,13 +243,14 @@ class Rotation(Diagnostic):
     """
 
     variables = (Measurement("rotation", _STORED, RotationNumbers),)
+    needs = ("system.is_discrete",)
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(ensemble)
         system = self.plan.system
         motion = self.plan.motion
         self._turns: _Turns | None = None
-        plane = system.is_discrete and system.dim == 2 and len(motion) > _LEAST
+        plane = system.dim == 2 and len(motion) > _LEAST
         if plane and np.isfinite(motion).all() and np.ptp(motion, axis=(0, 1)).all():
             self._turns = _Turns(self.plan, self.plan.once(_centre))
 
