@@ -17,6 +17,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from vpintegrator import rich_display
+
 if TYPE_CHECKING:
     from vpintegrator import (
         compiled,
@@ -120,6 +122,13 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("_") and importlib.util.find_spec(f"vpintegrator.{name}") is not None:
         return importlib.import_module(f"vpintegrator.{name}")
     raise AttributeError(f"module 'vpintegrator' has no attribute '{name}'")
+
+
+def _display(value: Any, form: str) -> str:
+    return str(getattr(importlib.import_module("vpintegrator.plotting.displays"), form)(value))
+
+
+rich_display.register(_display)
 
 
 def __dir__() -> list[str]:

@@ -1,26 +1,26 @@
-"""Display of objects in notebooks by a module of figures; times in words."""
+"""Display of objects in notebooks, by whoever draws them; times in words."""
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from typing import Any
+
+_displays: list[Callable[[Any, str], str]] = []
+
+
+def register(display: Callable[[Any, str], str]) -> None:
+    """Set the function that displays objects, of a value and the name of a form.
+
+    Displays contain figures, and the modules of systems and rollouts do not import those of
+    figures. The package itself, which is above all of them, registers the function.
+    """
+    _displays[:] = [display]
 
 
 def displayed(value: Any, form: str) -> str:
-    """Return a value in a ``form``, for Jupyter and other programs that follow its protocol.
-
-    The answers contain figures, and the modules of systems and rollouts must not import those of
-    figures. So the module of displays is imported when a notebook asks, and importing the package
-    stays fast.
-
-    Parameters
-    ----------
-    value
-        A system or a report.
-    form
-        Name of a function of ``vpintegrator.plotting.displays``.
-    """
-    return str(getattr(importlib.import_module("vpintegrator.plotting.displays"), form)(value))
+    """Return a system or a report in a ``form``, for Jupyter and programs with its protocol."""
+    (display,) = _displays
+    return display(value, form)
 
 
 def duration(seconds: float) -> str:
