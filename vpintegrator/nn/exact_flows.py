@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -16,6 +16,8 @@ from vpintegrator.dynamics.expressions.nodes import Expression, Sum, Value
 from vpintegrator.errors import InputError
 from vpintegrator.nn.formulas import InUnits, StateExpressions, deriving
 from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, joined, on_cpu
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,29 @@ def hamiltonian_parts(
     return _Hamiltonian(text, size, explicit_time).flows(commutators, arguments)
 
 
+def partition(items: Iterable[Item], conflict: Callable[[Item, Item], bool]) -> list[list[Item]]:
+    """Partition items into groups in which no two conflict: each joins the first that it can.
+
+    Components conflict where the rate of one depends on the other, terms of a Hamiltonian where
+    they contain a position and its momentum.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.exact_flows import partition
+    >>> partition([1, 2, 3, 4], lambda i, j: i % j == 0 or j % i == 0)
+    [[1], [2, 3], [4]]
+    """
+    groups: list[list[Item]] = []
+    for item in items:
+        for group in groups:
+            if not any(conflict(other, item) for other in group):
+                group.append(item)
+                break
+        else:
+            groups.append([item])
+    return groups
+
+
 @lru_cache(maxsize=16)
 def field_parts(texts: tuple[str, ...]) -> ExactFlows:
     """Return the parts of a vector field of which no component depends on itself.
@@ -135,21 +160,14 @@ def field_parts(texts: tuple[str, ...]) -> ExactFlows:
     parsed = StateExpressions({f"field[{i}]": text for i, text in enumerate(texts)}, len(texts))
     rates = parsed.values
     read = [parsed.depends(rate) for rate in rates]
-    groups: list[list[int]] = []
     for i, own in enumerate(read):
         if i in own:
             raise InputError(
                 f"a splitting needs components whose rates do not depend on themselves, but rate "
                 f"{i} depends on z[{i}]"
             )
-        if rates[i] == 0:
-            continue
-        for group in groups:
-            if not own.intersection(group) and not any(i in read[j] for j in group):
-                group.append(i)
-                break
-        else:
-            groups.append([i])
+    changing = [i for i, rate in enumerate(rates) if rate != 0]
+    groups = partition(changing, lambda i, j: i in read[j] or j in read[i])
     parts = []
     for group in groups:
         function = parsed.function([rates[i] for i in group])
@@ -226,23 +244,18 @@ class _Hamiltonian:
 
     def _groups(self, terms: list[Value]) -> list[Value]:
         """Return sums of terms without conjugate pairs, those of momenta alone first."""
-        result: list[list[Value]] = []
-        variables: list[set[int]] = []  # of each sum
-        for term in sorted(terms, key=self._reads_positions):
-            own = self._variables(term)
-            if self._has_pair(own):
-                raise InputError(
-                    "a splitting needs a Hamiltonian whose terms contain no position together "
-                    "with its own momentum"
-                )
-            place = self._place(variables, own)
-            if place is None:
-                place = len(result)
-                result.append([])
-                variables.append(set())
-            result[place].append(term)
-            variables[place] |= own
-        return [self.algebra.add(*others) for others in result]
+        variables = {term: self._variables(term) for term in terms}
+        if any(map(self._has_pair, variables.values())):
+            raise InputError(
+                "a splitting needs a Hamiltonian whose terms contain no position together with its "
+                "own momentum"
+            )
+
+        def conflict(first: Value, second: Value) -> bool:
+            return self._has_pair(variables[first] | variables[second])
+
+        groups = partition(sorted(terms, key=self._reads_positions), conflict)
+        return [self.algebra.add(*group) for group in groups]
 
     def _bracket(self, first: Value, second: Value) -> Value:
         a = self.parsed.gradient(first)

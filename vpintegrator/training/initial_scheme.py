@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.models import Model
 from vpintegrator.models.growth import attention
 from vpintegrator.nn.composition import Composition, Reversible, psi_of
+from vpintegrator.nn.exact_flows import partition
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE
 from vpintegrator.runtime.interrupts import TimeIsUp
@@ -275,7 +276,7 @@ def separable_blocks(
         return None
     driven = (system.jacobian(states) != 0).reshape(-1, system.dim, system.dim).any(0)
     linked = (group.abs() > TOLERANCE).any(0).numpy()
-    blocks: list[list[int]] = []
+    linked_components: list[list[int]] = []
     placed: set[int] = set()
     for component in range(moving):
         if component in placed:
@@ -285,13 +286,11 @@ def separable_blocks(
         if driven[np.ix_(alike, alike)].any():
             return None
         placed.update(alike)
-        larger = ([*block, *alike] for block in blocks)
-        place = next(
-            (n for n, own in enumerate(larger) if not driven[np.ix_(own, own)].any()), None
-        )
-        if place is None:
-            blocks.append(alike)
-        else:
-            blocks[place] += alike
+        linked_components.append(alike)
+
+    def conflict(first: list[int], second: list[int]) -> bool:
+        return bool(driven[np.ix_(first, second)].any() or driven[np.ix_(second, first)].any())
+
+    blocks = partition(linked_components, conflict)
     fewest = 1 if moving < system.dim else 2
-    return [sorted(block) for block in blocks] if len(blocks) >= fewest else None
+    return [sorted(chain(*block)) for block in blocks] if len(blocks) >= fewest else None
