@@ -258,8 +258,11 @@ def roll_out(
         Called about a hundred times.
     """
     ensemble = Ensemble(name, map, plan, first)
-    applicable = [d for d in diagnostics if all(attrgetter(name)(plan) for name in d.needs)]
-    measuring = [diagnostic(ensemble) for diagnostic in applicable]
+    measuring = [
+        diagnostic(ensemble)
+        for diagnostic in diagnostics
+        if all(attrgetter(attribute)(plan) for attribute in diagnostic.needs)
+    ]
     chunk = int(np.clip(_CHUNK_VALUES // plan.initial.size, 1, 4096))
     chunk = min(chunk, max(plan.steps // 100, 1))
     done = 0
@@ -277,11 +280,14 @@ def roll_out(
                 diagnostic.observe(done, states)
         done += states.shape[1]
         progress(name, done - 1, plan.steps)
-    others = (each for each in diagnostics if each not in applicable)
-    measurements: dict[str, Any] = {v.name: None for each in others for v in each.variables}
+    results: dict[type[Diagnostic], dict[str, Any]] = {}
     with np.errstate(all="ignore"):
         for diagnostic in measuring:
-            measurements |= diagnostic.result()
+            results[type(diagnostic)] = diagnostic.result()
+    measurements: dict[str, Any] = {}
+    for each in diagnostics:
+        nothing = {variable.name: None for variable in each.variables}
+        measurements |= results.get(each, nothing)
     same = (*_DESCRIBED, *WINDOWS, *EPSILONS)
     said: dict[str, Any] = {key: getattr(map, key) for key in same}
     said |= {"name": name, "method": map.name, "title": map.title or name}
