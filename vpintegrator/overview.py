@@ -591,8 +591,9 @@ def model_facts(model: Model) -> dict[str, Any]:
         "parameters": system and dict(system.definitions),
         **{name: getattr(origin, name) for name in ("step", "dataset", "fingerprint")},
     }
-    notes = ("provenance", "initial_scheme", "start", "attention", "lead_time_errors", "search")
-    others = {name: getattr(record, name) for name in (*notes, "search_seconds")}
+    notes = ("provenance", "data", "versions", "initial_scheme", "start", "attention")
+    measured = ("lead_time_errors", "search", "search_seconds")
+    others = {name: getattr(record, name) for name in (*notes, *measured)}
     return {
         "model": model.name,
         "arguments": dict(model.arguments),

@@ -36,8 +36,9 @@ def main(
 ) -> None:
     """Draw the figures, tables and captions of a rollout; no method runs again.
 
-    Of a model, the course of its training and the weights of its attention are drawn; of the folder
-    of a study, errors against what varies, time of training and cost. The figures of a rollout are
+    Of a model, the course of its training and the weights of its attention are drawn, and with
+    --figure architecture its layers; of the folder of a study, errors against what varies, time of
+    training and cost. The figures of a rollout are
     overview, phase, coordinates, errors, invariants, volume, poincare, map, rotation and
     work-precision, as far as they have something to show.
 
@@ -48,6 +49,7 @@ def main(
       vp-plot rigid-body-rollout.h5 --figure errors --methods rigid-body,rk4
       vp-plot rigid-body-rollout.h5 --columns "median RMSE,energy error,energy drift"
       vp-plot rigid-body.safetensors -o training
+      vp-plot rigid-body.safetensors --figure architecture --format pdf
       vp-plot rigid-body-vpt-study -o paper
     """
     from vpintegrator.plotting import draw

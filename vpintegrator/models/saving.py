@@ -305,7 +305,7 @@ def _record(text: str) -> Record:
         alike = _alike({k: v for k, v in values.items() if v is not None}, empty, "history")
         record = Record(**alike | {"history": history})
         numbers = all(isinstance(error, int | float) for error in record.lead_time_errors)
-        lines = all(isinstance(line, str) for line in record.search)
+        lines = all(isinstance(line, str) for line in (*record.search, *record.versions))
         if not (numbers and lines and all(isinstance(row, dict) for row in record.one_step)):
             raise TypeError
         curves = [getattr(history, name) for name in CURVES] if history else [[]]

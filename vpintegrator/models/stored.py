@@ -207,6 +207,10 @@ class Record:
         Errors of the last training, epoch by epoch; None before the first.
     provenance
         Source of the map in words: states or equations.
+    data
+        Trajectories and steps of the dataset in words.
+    versions
+        Python and the packages that trained, such as ``torch 2.7.0``.
     initial_scheme
         Splitting scheme that the training began with, ``none`` if another start replaced it; empty
         if none was tried.
@@ -224,6 +228,8 @@ class Record:
 
     history: History | None = None
     provenance: str = ""
+    data: str = ""
+    versions: tuple[str, ...] = ()
     initial_scheme: str = ""
     start: str = ""
     attention: str = ""

@@ -46,6 +46,7 @@ class RungeKuttaFlow(Layer):
     torch.Size([5, 2])
     """
 
+    shown = ("method", "substeps")
     step: torch.Tensor
 
     def __init__(self, field: nn.Module, method: str = "rk4", substeps: int = 1) -> None:
@@ -107,6 +108,7 @@ class SplitFlow(InvertibleLayer):
     """
 
     symplectic = True
+    shown = ("method", "substeps")
     step: torch.Tensor
 
     def __init__(

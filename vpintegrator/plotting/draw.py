@@ -13,6 +13,7 @@ from vpintegrator.arguments import as_path, of_kind, one_of
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.figure import Figure, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
+from vpintegrator.plotting.figures.architecture import methods_paragraph
 from vpintegrator.plotting.figures.models import model_scene, read_training
 from vpintegrator.plotting.figures.studies import STUDY_FIGURES, study_scene, study_tables
 from vpintegrator.plotting.scene import Scene
@@ -86,7 +87,8 @@ def draw(
         ``invariants``, ``volume``, ``poincare``, ``map``, ``rotation`` and ``work-precision`` in
         every format; then ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md``.
         Chosen figures come without tables, each with its caption in ``NAME.md``. A
-        model file gives ``training`` and ``attention``, as far as it has both, and their captions.
+        model file gives ``training`` and ``attention``, as far as it has both, their captions, and
+        a paragraph on the training for a section on methods; ``architecture`` where it is chosen.
 
     Raises
     ------
@@ -107,10 +109,11 @@ def draw(
     tell = progress or (lambda *_: None)
     if columns and figures:
         raise InputError("columns: chosen figures come without tables; leave out one of both")
-    scene, known, tables = _opened(report, look, methods, columns)
+    scene, known, tables = _opened(report, look, methods, columns, figures)
     known |= {figure.name: figure for figure in figures if not isinstance(figure, str)}
     names = [figure if isinstance(figure, str) else figure.name for figure in figures]
-    drawn = {name: known[one_of("figure", name, known)](scene) for name in names or known}
+    usual = [name for name, figure in known.items() if not figure.on_request]
+    drawn = {name: known[one_of("figure", name, known)](scene) for name in names or usual}
     with look.applied(), np.errstate(all="ignore"):
         for name, figure in drawn.items():
             if figures and not figure.applies():
@@ -131,16 +134,23 @@ def draw(
                     write_figure(figure, {place / f"{name}.{suffix}": suffix for suffix in formats})
                     captions[name] = figure.caption()
         tell("", len(drawn), len(drawn))
+        if not names and (words := methods_paragraph(scene)):
+            captions["methods"] = words
         parts = [{name: captions[name]} for name in names] or [captions]
         texts |= dict(zip(caption_files, map(markdown_paragraphs, parts), strict=True))
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
-    written = [f"{name}.{suffix}" for name in captions for suffix in dict.fromkeys(formats)]
+    shown = [name for name in drawn if name in captions]
+    written = [f"{name}.{suffix}" for name in shown for suffix in dict.fromkeys(formats)]
     return [folder / name for name in [*written, *texts]]
 
 
 def _opened(
-    source: Source, style: Style, methods: Sequence[str], columns: Sequence[str]
+    source: Source,
+    style: Style,
+    methods: Sequence[str],
+    columns: Sequence[str],
+    figures: Sequence[Any],
 ) -> tuple[Any, dict[str, type[Figure]], dict[str, str]]:
     """Return the scene of a source, its figures, and its tables."""
     if isinstance(source, str | os.PathLike):
@@ -153,7 +163,8 @@ def _opened(
         if source.is_dir():
             return _study(source, style)
         model = model_scene(source, style)
-        if not any(figure(model).applies() for figure in MODEL_FIGURES.values()):
+        usual = [figure for figure in MODEL_FIGURES.values() if not figure.on_request]
+        if not figures and not any(figure(model).applies() for figure in usual):
             read_training(source)  # raises an error that says why there is nothing to draw
         return model, dict(MODEL_FIGURES), {}
     report = of_kind("report", source, Report, "a report, or the path of its file")

@@ -55,11 +55,14 @@ class Figure(ABC):
     ----------
     name
         Name of the figure, its files and its caption.
+    on_request
+        Whether it is drawn only where it is named.
     scene, style
         What is drawn, and the style of the figures.
     """
 
     name: ClassVar[str]
+    on_request: ClassVar[bool] = False
 
     def __init__(self, scene: Any) -> None:
         self.scene = scene

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import warnings
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +45,13 @@ FOLDS = 5  # trajectories from which on some of them are left out, and not the e
 FEW = 1_000  # pairs of the training and validation groups, up to which none are held out
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
 _TEST_WINDOWS = 10_000  # by which the root mean square is known to a percent
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """Return Python and the packages that train, with their versions."""
+    packages = ("vpintegrator", "torch", "numpy", "scipy")
+    return f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in packages)
 
 
 def _like(map: Map) -> torch.Tensor:
@@ -400,6 +409,8 @@ class TrainingData:
         model.record = replace(
             model.record,
             provenance=self.provenance_of(model),
+            data=dataset.description,
+            versions=_versions(),
             attention="" if change is None else change.words,
             lead_time_errors=tuple(errors),
         )

@@ -4,7 +4,14 @@ A new one is a class here and a name in the list below; ``draw`` and the caption
 """
 
 from vpintegrator.plotting.figure import Figure
-from vpintegrator.plotting.figures import curves, models, overview, portraits, sections
+from vpintegrator.plotting.figures import (
+    architecture,
+    curves,
+    models,
+    overview,
+    portraits,
+    sections,
+)
 
 _ROLLOUT: list[type[Figure]] = [overview.OverviewFigure]
 _ROLLOUT += [portraits.PhaseFigure, portraits.CoordinatesFigure]
@@ -13,4 +20,5 @@ _ROLLOUT += [sections.PoincareFigure, sections.MapFigure, sections.RotationFigur
 _ROLLOUT += [curves.WorkPrecisionFigure]
 FIGURES = {figure.name: figure for figure in _ROLLOUT}
 _MODEL: list[type[Figure]] = [models.TrainingFigure, models.AttentionFigure]
+_MODEL += [architecture.ArchitectureFigure]
 MODEL_FIGURES = {figure.name: figure for figure in _MODEL}
