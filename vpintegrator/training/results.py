@@ -278,7 +278,7 @@ def best(
     last = [*{id(fit.model): fit for fit in whole}.values()]  # the last training of each model
     losing = [fit for fit in last if fit.orbits is not None and fit.orbits.lost]
     steady = [fit for fit in last if fit not in losing]
-    kept = steady or losing
+    kept: Sequence[Fit] = steady or losing
     if steady and losing and min(map(_error, steady)) > lost * min(map(_error, losing)):
         kept = last
     structured = [fit for fit in kept if fit.structured]
