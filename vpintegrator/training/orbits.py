@@ -12,7 +12,7 @@ import numpy as np
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.runtime.interrupts import check_time, stopping
-from vpintegrator.training.results import Fit, Orbits, best
+from vpintegrator.training.results import TOLERANCES, Fit, Orbits, best
 from vpintegrator.training.training_data import TrainingData
 
 COUNT = 24  # held-out orbits that a map iterates
@@ -22,7 +22,6 @@ HORIZON = 100  # steps after which the error counts, if the data are as long
 ROOM = 2.0  # times the range of the training states: an orbit beyond is lost
 STEADY = 1.2  # a range that grows more than this along the data says nothing on later times
 CHECKED = 4  # maps that are judged by orbits, at most
-EXACT = 1e-12  # error of a map with structure that needs no further judgement
 
 
 def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS) -> Orbits | None:
@@ -145,7 +144,9 @@ def iterated(fits: Sequence[Fit], data: TrainingData) -> list[Fit]:
     judged = list(fits)
     for _ in range(CHECKED):
         choice = best(judged)
-        is_sure = choice.structured and choice.error <= EXACT and choice.model.window == 1
+        is_sure = (
+            choice.structured and choice.error <= TOLERANCES.exact and choice.model.window == 1
+        )
         if choice.orbits is not None or is_sure or _is_alone(choice, judged):
             break
         orbits: Orbits | None = None

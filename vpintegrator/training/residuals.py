@@ -31,12 +31,12 @@ from vpintegrator.models.stored import History
 from vpintegrator.names import LOSSES
 from vpintegrator.nn.layer import beside, last_size
 from vpintegrator.runtime.interrupts import check_time
+from vpintegrator.training.results import TOLERANCES
 
 BLOCK = 8192  # windows evaluated at once
 # times the validation error, at least: 7 times is the most of about a dozen systems of the
-# catalogue, and 400 where the validation error is rounding, below _ROUNDING
+# catalogue, and 400 where the validation error is rounding, below TOLERANCES.test
 _FAR = 100.0
-_ROUNDING = 1e-10
 
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -431,6 +431,6 @@ def doubt(model: Map, held_out: Pair, scale: ErrorScale, history: History) -> st
     for name, error in (("test", test), ("validation", validation)):
         if math.isfinite(unmoved) and error > unmoved:
             why = f"{name} error {error:.1e} is above that of no change, {unmoved:.1e}"
-    if test > max(_FAR * validation, _ROUNDING):
+    if test > max(_FAR * validation, TOLERANCES.test):
         why = f"test error {test:.1e} is far above the validation error {validation:.1e}"
     return why and f"{model.name} is not to be relied on: its {why}"

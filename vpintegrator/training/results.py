@@ -57,6 +57,35 @@ class Orbits:
         return f"held-out orbits: error {self.error:.1e} after {self.horizon} steps, {lost}"
 
 
+@dataclass(frozen=True)
+class Tolerances:
+    """Relative errors of one step below which a map needs nothing more.
+
+    Attributes
+    ----------
+    rounding
+        No further map can be better.
+    exact
+        No further functions or orbits are needed: data have this error at usual tolerances of
+        their solver.
+    good
+        Couplings are not worth the rest of the budget.
+    test
+        A larger test error may be rounding, however small the validation error is.
+    form
+        Defect of the matrix of a linear map that keeps a form.
+    """
+
+    rounding: float = 1e-14
+    exact: float = 1e-12
+    good: float = 1e-9
+    test: float = 1e-10
+    form: float = 1e-10
+
+
+TOLERANCES = Tolerances()
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Fit:
     """A trained model, and one estimate of its error.
@@ -209,7 +238,7 @@ def _structure_of(map: Map) -> str:
     return f"{words}, reversible ({symmetries} symmetries)" if symmetries else words
 
 
-def keeps(map: Map, form: str, rounding: float = 1e-10) -> bool:
+def keeps(map: Map, form: str, rounding: float = TOLERANCES.form) -> bool:
     """Whether a map keeps a form: ``symplectic``, ``volume`` or ``lagrangian``.
 
     A linear map of single states keeps it where its matrix does, up to ``rounding``.
@@ -240,7 +269,7 @@ def keeps(map: Map, form: str, rounding: float = 1e-10) -> bool:
 def best(
     fits: Sequence[Fit],
     slack: float = 3.0,
-    rounding: float = 1e-14,
+    rounding: float = TOLERANCES.rounding,
     errors: float = 2.0,
     lost: float = 100.0,
 ) -> Fit:

@@ -11,8 +11,8 @@ from typing import ClassVar
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMap, find_method
 from vpintegrator.measure.steps import fewest_substeps
-from vpintegrator.training.kinds.kind import ROUNDING, Kind
-from vpintegrator.training.results import Fit
+from vpintegrator.training.kinds.kind import Kind
+from vpintegrator.training.results import TOLERANCES, Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
@@ -48,7 +48,7 @@ class ClassicalMethods(Kind):
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Judge each method that applies and reaches the target."""
-        target = train.budget.target or ROUNDING
+        target = train.budget.target or TOLERANCES.rounding
         for name in self.methods:
             with suppress(InputError):  # a method may not apply
                 map = ClassicalMap(find_method(name), data.system, data.step)

@@ -28,11 +28,11 @@ from vpintegrator.nn.shears import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.training.initial_scheme import separable_blocks, start_as_splitting
-from vpintegrator.training.kinds.kind import GOOD, ModelKind, count, forms, least
+from vpintegrator.training.kinds.kind import ModelKind, count, forms, least
 from vpintegrator.training.kinds.shooting import shooting_start
 from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.regression import fit_few_pairs
-from vpintegrator.training.results import Fit
+from vpintegrator.training.results import TOLERANCES, Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
@@ -83,7 +83,7 @@ class Couplings(ModelKind):
     largest: int = 1_100
     first: int = 500
     splitting: int = 700
-    exact: float = 1e-13
+    exact: float = TOLERANCES.exact / 10
     name: ClassVar[str] = "couplings"
     iterative: ClassVar[bool] = True
 
@@ -102,8 +102,10 @@ class Couplings(ModelKind):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether couplings can be chosen: no explicit map is good, and none is at rounding."""
-        enough = GOOD if data.is_few else self.exact / 10
-        return least([fit for fit in fits if fit.explicit]) > GOOD and least(fits) > enough
+        enough = TOLERANCES.good if data.is_few else self.exact / 10
+        return (
+            least([fit for fit in fits if fit.explicit]) > TOLERANCES.good and least(fits) > enough
+        )
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Train models that grow as the errors of those before suggest."""
@@ -141,7 +143,7 @@ class _Growth:
         name = suited(data.system, named, kind.chart_of(data))
         prefix = "sp" if form == "symplectic" else "vp"
         self.name = kind.architecture or (name if name.startswith(prefix) else f"{prefix}ff")
-        self.is_beside = least(fits) <= GOOD
+        self.is_beside = least(fits) <= TOLERANCES.good
         share = min(train.budget.whole / kind.seconds, 1.0)
         total = train.budget.epochs or max(round(share * kind.iterations), 1)
         self.total = min(total, kind.iterations_beside) if self.is_beside else total

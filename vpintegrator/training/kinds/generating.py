@@ -22,7 +22,6 @@ from vpintegrator.training.degrees import (
     tied_components,
 )
 from vpintegrator.training.kinds.kind import (
-    ROUNDING,
     ModelKind,
     Sizes,
     count,
@@ -33,7 +32,7 @@ from vpintegrator.training.kinds.kind import (
 from vpintegrator.training.linear import ROWS, enough_pairs, layer_pairs
 from vpintegrator.training.options import TrainingOptions
 from vpintegrator.training.regression import solve
-from vpintegrator.training.results import Fit
+from vpintegrator.training.results import TOLERANCES, Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
@@ -82,7 +81,7 @@ class Splittings(ModelKind):
     iterations: int = 300
     patience: int = 40
     order: int = 6
-    rounding: float = 2e-15
+    rounding: float = TOLERANCES.rounding / 5
     name: ClassVar[str] = "splittings"
 
     def admits(self, data: TrainingData) -> str | None:
@@ -189,7 +188,7 @@ class GeneratingFunctions(ModelKind):
         else:
             self._degrees(data, train, fits, {}, self.first_coefficients)
             for maps in (1, 2, 3, 4, 6):
-                if least(fits) <= (train.budget.target or ROUNDING):
+                if least(fits) <= (train.budget.target or TOLERANCES.rounding):
                     return
                 # the order of exact terms is six: six maps err by the sixth power of six less
                 if maps > 1 and fits[-1].error / 6**6 > least_explicit(fits):
@@ -210,8 +209,8 @@ class GeneratingFunctions(ModelKind):
         self._degrees(data, train, fits, {}, few)
         own = fits[first:]
         least = min((fit.error for fit in own), default=math.inf)
-        goes_on = bool(own) and fits[-1].error <= least and least > 10 * ROUNDING
-        if not own or least <= max(train.budget.target, 10 * ROUNDING):
+        goes_on = bool(own) and fits[-1].error <= least and least > 10 * TOLERANCES.rounding
+        if not own or least <= max(train.budget.target, 10 * TOLERANCES.rounding):
             return
         trial = _Trial(self, data, train.seed)
         if trial.terms < min(self.weighted_terms, self.fewest_terms):
@@ -282,7 +281,7 @@ class GeneratingFunctions(ModelKind):
             # a product of even polynomials gains at every second degree; small solves are cheap
             patience = 1 if functions or count(model) > 200 else 5
             patience = 3 if first > 2 else patience
-            rounding = ROUNDING if data.is_few else ROUNDING / 10
+            rounding = TOLERANCES.rounding if data.is_few else TOLERANCES.rounding / 10
             if sizes.end(fit.error, patience, train.budget.target, rounding):
                 return
 

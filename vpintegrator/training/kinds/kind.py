@@ -12,13 +12,9 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.building import build, suited
 from vpintegrator.nn import Reversible
-from vpintegrator.training.results import Fit
+from vpintegrator.training.results import TOLERANCES, Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
-
-ROUNDING = 1e-14  # error below which no further map can be better
-EXACT = 1e-12  # error that no further functions need to improve: that of data at usual tolerances
-GOOD = 1e-9  # error above which couplings are worth the rest of the budget
 
 
 class Kind(ABC):
@@ -50,7 +46,7 @@ class Kind(ABC):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether a map of this kind can still be chosen, if there are other kinds, too."""
-        return least_explicit(fits) > ROUNDING
+        return least_explicit(fits) > TOLERANCES.rounding
 
     @abstractmethod
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
@@ -145,7 +141,9 @@ class Sizes:
         self.error = math.inf
         self.stalled = 0
 
-    def end(self, error: float, patience: int, target: float, rounding: float = ROUNDING) -> bool:
+    def end(
+        self, error: float, patience: int, target: float, rounding: float = TOLERANCES.rounding
+    ) -> bool:
         """Note the error of a larger model; return whether no further one is of use."""
         self.stalled = 0 if error < self.error / 2 else self.stalled + 1
         self.error = min(self.error, error)

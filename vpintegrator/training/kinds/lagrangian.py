@@ -14,9 +14,9 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
-from vpintegrator.training.kinds.kind import GOOD, ROUNDING, ModelKind, Sizes, count
+from vpintegrator.training.kinds.kind import ModelKind, Sizes, count
 from vpintegrator.training.lagrangian import solve_lagrangian
-from vpintegrator.training.results import Fit, History
+from vpintegrator.training.results import TOLERANCES, Fit, History
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
@@ -82,7 +82,7 @@ class DiscreteLagrangians(ModelKind):
         with warnings.catch_warnings():  # many are tried; the one that is chosen is checked
             warnings.filterwarnings("ignore", "D1 D2 L", UserWarning)
             for symmetries in self._symmetries(data, train):
-                if self._degrees(data, train, symmetries) <= GOOD:
+                if self._degrees(data, train, symmetries) <= TOLERANCES.good:
                     return
 
     def _symmetries(self, data: TrainingData, train: Trainer) -> list[Flips]:
@@ -137,7 +137,9 @@ class DiscreteLagrangians(ModelKind):
             train.record(model, size, error, deviation, history, judged_by)
             # products that are even gain at every second degree; small solves are cheap
             is_large = count(model) > 200
-            if sizes.end(error, 1 if is_large else 3, train.budget.target, ROUNDING / 10):
+            if sizes.end(
+                error, 1 if is_large else 3, train.budget.target, TOLERANCES.rounding / 10
+            ):
                 break
             if given is not None:
                 break

@@ -13,7 +13,7 @@ from vpintegrator.models import Model
 from vpintegrator.training.kinds import kind as base
 from vpintegrator.training.kinds.kind import ModelKind, Sizes, count
 from vpintegrator.training.options import TrainingOptions
-from vpintegrator.training.results import Fit
+from vpintegrator.training.results import TOLERANCES, Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
@@ -72,10 +72,10 @@ class PolynomialRegression(ModelKind):
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether no structure is known, or the maps that keep it err by more than 1e-9."""
         if self._window > 1:
-            return min((fit.error for fit in fits), default=1.0) > base.GOOD
+            return min((fit.error for fit in fits), default=1.0) > TOLERANCES.good
         system = data.system
         claimed = system.divergence_free or system.is_canonical
-        return not claimed or base.least(fits) > base.GOOD
+        return not claimed or base.least(fits) > TOLERANCES.good
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Solve for polynomials of higher and higher degree while the error falls by a half."""
@@ -135,7 +135,7 @@ class Network(ModelKind):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether the map is not known exactly already."""
-        return min((fit.error for fit in fits), default=1.0) > base.EXACT
+        return min((fit.error for fit in fits), default=1.0) > TOLERANCES.exact
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Train the model."""
@@ -202,7 +202,7 @@ class WidestNetwork(ModelKind):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether the map is not known exactly already."""
-        return min((fit.error for fit in fits), default=1.0) > base.EXACT
+        return min((fit.error for fit in fits), default=1.0) > TOLERANCES.exact
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Train the network of the width that there is time for."""
