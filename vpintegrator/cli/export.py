@@ -38,22 +38,22 @@ def main(
     from vpintegrator.storage.files import safe_name
 
     values = cli.read_parameters(parameter)
-    chosen = load(model)
-    if values and not chosen.ranges:
-        raise InputError(f"{chosen.name} is no family: it has one step; leave out -p")
-    chosen = chosen.at(**values) if values else chosen
+    network = load(model)
+    if values and not network.ranges:
+        raise InputError(f"{network.name} is no family: it has one step; leave out -p")
+    network = network.at(**values) if values else network
     path = output or Path(f"{safe_name(model.stem, 'model')}.c")
-    written = export(chosen, path, jacobian=jacobian, overwrite=overwrite)
-    count = sum(parameter.numel() for parameter in chosen.parameters())
-    system = chosen.system
-    origin = {"system": system.name if system else "", "step": chosen.origin.step}
+    written = export(network, path, jacobian=jacobian, overwrite=overwrite)
+    count = sum(parameter.numel() for parameter in network.parameters())
+    system = network.system
+    origin = {"system": system.name if system else "", "step": network.origin.step}
     known = ", ".join(f"{name} {value}" for name, value in origin.items() if value)
-    cli.say(f"{chosen.name}, {count} parameters{known and f', {known}'}")
+    cli.say(f"{network.name}, {count} parameters{known and f', {known}'}")
     cli.say(f"  a step takes {written.operations:,} operations, {written.functions:,} functions")
     checked = "equal to rounding" if written.verified else f"not compared: {written.note}"
     cli.say(f"  beside the model in PyTorch: {checked}")
     cli.say(f"written to {path}; compile it with: cc -O2 -march=native -c {path}")
-    cli.write_json(lambda: {"output": path, "model": chosen.name, **asdict(written)})
+    cli.write_json(lambda: {"output": path, "model": network.name, **asdict(written)})
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class Domain:
     def of_states(cls, states: np.ndarray, system: System) -> Domain:
         """Return the domain of states (..., dim), which may contain NaN."""
         largest = np.abs(states).max(initial=0.0, where=np.isfinite(states))
-        kinds = []
+        quantities = []
         for functions in _functions(system):
             ranges = {}
             for name, function in functions.items():
@@ -52,8 +52,8 @@ class Domain:
                 values = values[np.isfinite(values)]
                 if np.abs(values).max(initial=0.0) > _ROUNDING * largest:
                     ranges[name] = float(values.min()), float(values.max())
-            kinds.append(ranges)
-        return cls(*kinds)
+            quantities.append(ranges)
+        return cls(*quantities)
 
     @classmethod
     def of_ranges(cls, stored: Any, where: str) -> Domain:
@@ -65,15 +65,17 @@ class Domain:
             If they are none; says ``where`` they stand.
         """
         try:
-            kinds = [
+            quantities = [
                 {name: (float(low), float(high)) for name, (low, high) in stored[kind].items()}
                 for kind in ("components", "invariants")
             ]
         except (AttributeError, KeyError, TypeError, ValueError):
-            kinds = []
-        if not kinds or not all(low <= high for own in kinds for low, high in own.values()):
+            quantities = []
+        if not quantities or not all(
+            low <= high for bounds in quantities for low, high in bounds.values()
+        ):
             raise InputError(f"{where}: a quantity must have a least and a largest value each")
-        return cls(*kinds)
+        return cls(*quantities)
 
     def holds(self, system: System, states: Any) -> Any:
         """Whether states (..., dim), an array or a tensor, are inside, (...).

@@ -212,8 +212,8 @@ def find_origin(
         models: Any = {name: map for name, map in maps.items() if is_model(map)}
         dataset = recorded_dataset(models) if dataset is None else dataset
         whole = word == "dataset" or system.is_measured
-        found = states_of_dataset(dataset, models, count, whole, system)
-        initial, reference = (None, found) if whole else (found, None)
+        recorded = states_of_dataset(dataset, models, count, whole, system)
+        initial, reference = (None, recorded) if whole else (recorded, None)
     if reference is not None:
         if initial is not None:
             raise InputError("a reference that is given holds the first states; leave out initial")
@@ -272,10 +272,10 @@ def check_agreement(models: Mapping[str, Model], system: System) -> None:
     A model without one, imported or trained in code of one's own, agrees with any system.
     """
     for name, model in models.items():
-        own = model.system
-        if own is not None and not _are_equal(own, system):
+        known = model.system
+        if known is not None and not _are_equal(known, system):
             raise InputError(
-                f"the model {name} was trained on {own.name}, with other equations or parameters "
+                f"the model {name} was trained on {known.name}, with other equations or parameters "
                 f"than the {system.name} given; leave out the system and its parameters"
             )
 
@@ -331,18 +331,18 @@ def states_of_dataset(
     step = None if models and STEP in data.varied else data.step
     wanted = {STEP: find_step(models, system, step, f"that of {data.path}"), **system.parameters}
     values = [float(wanted.get(name, math.nan)) for name in data.varied]
-    own = data.conditions("test")
-    found = np.flatnonzero(np.isclose(own, np.array(values), 1e-9, 0.0).all(axis=1))
-    if not len(found):
+    conditions = data.conditions("test")
+    matching = np.flatnonzero(np.isclose(conditions, np.array(values), 1e-9, 0.0).all(axis=1))
+    if not len(matching):
         asked, first = (
             ", ".join(f"{name} = {value:.6g}" for name, value in zip(data.varied, row, strict=True))
-            for row in (values, own[0])
+            for row in (values, conditions[0])
         )
         raise InputError(
             f"no test trajectory of {data.path} has {asked}; name the values of one (the first "
             f"has {first}), or give initial states (--initial; initial=... in Python)"
         )
-    return data.states("test", found[:trajectories])
+    return data.states("test", matching[:trajectories])
 
 
 def as_dataset(dataset: Any) -> Dataset:

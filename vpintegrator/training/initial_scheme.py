@@ -95,26 +95,26 @@ def start_as_splitting(model: Model, data: TrainingData) -> InitialState:
     z, velocity = _velocities(model, data, pair, differences)
     fields, residual = fit(dict(zip(parts, shears, strict=True)), z, velocity, reflection)
     weights = copy.deepcopy(model.state_dict())
-    chosen = ""
+    scheme = ""
     with suppress(TimeIsUp):
         for name, shares in methods:
             for shear, part, share in zip(shears, parts, shares, strict=True):
                 shear.set(share * fields[part])
-            own = relative_error_of(model, [pair], scale)
-            if own < error:
-                error = own
-                chosen = name
+            trial_error = relative_error_of(model, [pair], scale)
+            if trial_error < error:
+                error = trial_error
+                scheme = name
                 weights = copy.deepcopy(model.state_dict())
     model.load_state_dict(weights)
-    if not chosen:
+    if not scheme:
         return InitialState()
-    model.record = replace(model.record, initial_scheme=chosen)
+    model.record = replace(model.record, initial_scheme=scheme)
     begins = "training begins as"
     words = f"its shears are fitted to {residual:.0e} of"
     what = "differences of the states" if differences else "the system's vector field"
     model.choices[:] = [line for line in model.choices if not line.startswith(begins)]
-    model.choices.append(f"{begins} {chosen}, an error of {error:.0e}; {words} {what}")
-    return InitialState(chosen, residual, error)
+    model.choices.append(f"{begins} {scheme}, an error of {error:.0e}; {words} {what}")
+    return InitialState(scheme, residual, error)
 
 
 def shears_of(model: Model) -> list[LinearShear]:

@@ -243,12 +243,12 @@ def optimise(
     KeyboardInterrupt
         If it comes before the end of the first epoch.
     """
-    kind = choose_optimizer(model, options)
+    optimizer = choose_optimizer(model, options)
     objective = options.objective
     parameters = sum(p.numel() for p in model.parameters())
-    history = History(kind.name, seed, parameters, device=options.device)
-    own = model.core if isinstance(model, WrappedModel) else torch.nn.Module()
-    with held_back() as signals, modes_kept(own), told(model, "be trained"):
+    history = History(optimizer.name, seed, parameters, device=options.device)
+    network = model.core if isinstance(model, WrappedModel) else torch.nn.Module()
+    with held_back() as signals, modes_kept(network), told(model, "be trained"):
         if options.normalise:
             data.normalise(model)
             if model.record.history is None and options.initial_scheme == "auto":  # untrained
@@ -269,13 +269,13 @@ def optimise(
         ):
             update(description=model.name)
             pairs = data.pairs(model, horizon=objective.horizon)
-            size = options.batch or kind.default_batch(model, objective)
+            size = options.batch or optimizer.default_batch(model, objective)
             # attention of PyTorch takes longer with the square of the window
-            seconds_of_step = kind.step_seconds * model.window**2
-            steps = kind.steps(len(pairs), size) * (budget.epochs or math.inf)
+            seconds_of_step = optimizer.step_seconds * model.window**2
+            steps = optimizer.steps(len(pairs), size) * (budget.epochs or math.inf)
             expected = min(steps * seconds_of_step, budget.left)
-            machine = compile_residual(model, kind, options, expected, history)
-            solver = kind(
+            machine = compile_residual(model, optimizer, options, expected, history)
+            solver = optimizer(
                 model,
                 pairs,
                 objective,
