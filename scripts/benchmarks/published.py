@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -195,7 +196,7 @@ def report(results: list[dict[str, Any]]) -> None:
     seconds = max(each["seconds"] for each in results)
     seeds = len({each["seed"] for each in results})
     title = f"{seconds:g} s of processor time each, {seeds} seed{'s' * (seeds > 1)}"
-    machines = sorted({each["machine"] for each in results})
+    machines = sorted({re.sub(r" \(load [\d.]+\)", "", each["machine"]) for each in results})
     print_table(title, ["", "published", *entries], rows, [*NOTES, *machines])
 
 
