@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vpintegrator.errors import InputError, nearest
 
 if TYPE_CHECKING:  # the names of these files, as vpintegrator.models has them
+    from vpintegrator.models.additive import *
     from vpintegrator.models.discrete_lagrangian import *
     from vpintegrator.models.field_networks import *
     from vpintegrator.models.generating_functions import *
@@ -36,6 +37,7 @@ CLASSES = {
     "spff": "symplectic.SymplecticFeedForward",
     "sgf": "generating_functions.SymplecticGeneratingFunctionMap",
     "vpgf": "generating_functions.VolumePreservingGeneratingFunctionMap",
+    "additive": "additive.AdditiveHamiltonianMap",
     "lagrangian": "discrete_lagrangian.DiscreteLagrangianMap",
     "sympnet-g": "sympnets.GradientSympNet",
     "sympnet-la": "sympnets.LinearActivationSympNet",
@@ -65,6 +67,7 @@ GROUPS = {
         "spff": "symplectic feed-forward network: gradient couplings, one step",
         "sgf": "symplectic map of a generating function: one step, trained by one linear solve",
         "vpgf": "volume-preserving map of generating functions: one step, by one linear solve",
+        "additive": "additive Hamiltonian: sums of functions of parts, by a splitting, one step",
         "lagrangian": "discrete Lagrangian: two steps of positions alone, by one linear solve",
     },
     "baselines": {

@@ -5,6 +5,7 @@ from vpintegrator.models.stored import History
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.fit import fit
 from vpintegrator.training.kinds import KINDS, search
+from vpintegrator.training.kinds.additive import AdditiveHamiltonians
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
@@ -29,6 +30,7 @@ __all__ = [
     "KINDS",
     "LOSSES",
     "OPTIMIZERS",
+    "AdditiveHamiltonians",
     "Budget",
     "ClassicalMethods",
     "Couplings",

@@ -29,6 +29,7 @@ from vpintegrator.models import Model
 from vpintegrator.models.family import FamilyParameters
 from vpintegrator.models.stored import History, Origin
 from vpintegrator.nn.attention import attention_change
+from vpintegrator.nn.composition import having
 from vpintegrator.runtime.interrupts import unhurried
 from vpintegrator.training.least_squares import trimmed
 from vpintegrator.training.residuals import (
@@ -447,7 +448,7 @@ class TrainingData:
             chosen.mean[list(chart.angles)] = 0.0
         model.set_normalisation(chosen.mean, chosen.scale, moments.scale)
         model.set_advance(model.prediction_window * self.step)
-        if model.linear_in_parameters:
+        if model.linear_in_parameters or any(having(model.core, "adapt")):
             model.adapt(*self.some_states())
 
     @cached_property

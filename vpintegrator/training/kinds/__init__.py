@@ -10,6 +10,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.stored import arguments_of
+from vpintegrator.training.kinds.additive import AdditiveHamiltonians
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
 from vpintegrator.training.kinds.kind import Kind, ModelKind
@@ -27,6 +28,7 @@ KINDS: tuple[Kind, ...] = (
     Splittings(),
     GeneratingFunctions(form="symplectic"),
     GeneratingFunctions(form="volume"),
+    AdditiveHamiltonians(),
     PolynomialRegression(),
     DiscreteLagrangians(),
     Couplings(form="symplectic"),
@@ -96,6 +98,7 @@ def search(
         "vpgf": GeneratingFunctions(*fixed, form="volume"),
         "polynomial": PolynomialRegression(*fixed),
         "lagrangian": DiscreteLagrangians(*fixed),
+        "additive": AdditiveHamiltonians(*fixed),
     }
     if name in solved:
         if training is not None and training.changed:
