@@ -23,9 +23,9 @@ from vpintegrator.training.additive import (
     error_of,
     fit_additive,
 )
-from vpintegrator.training.kinds.kind import EXACT, GOOD, ModelKind, count, forms, least
+from vpintegrator.training.kinds.kind import ModelKind, count, forms, least
 from vpintegrator.training.linear import LinearFit
-from vpintegrator.training.results import Fit
+from vpintegrator.training.results import TOLERANCES, Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
@@ -71,7 +71,7 @@ class AdditiveHamiltonians(ModelKind):
     rows: float = 8.0
     final_rows: float = 100.0
     alike: float = 1.1
-    settled: float = GOOD
+    settled: float = TOLERANCES.good
     better: float = 0.7
     failures: int = 3
     hopeless: float = 0.3
@@ -96,7 +96,7 @@ class AdditiveHamiltonians(ModelKind):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether no map is as good as data of usual tolerances."""
-        return least(fits) > EXACT
+        return least(fits) > TOLERANCES.exact
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Find the parts, then raise the degree, then share functions and divide the step."""
@@ -113,7 +113,7 @@ class AdditiveHamiltonians(ModelKind):
         best = search.recorded(search.fit(best.arguments))
         ways = (search.higher, search.thinned, search.shared, search.higher, search.divided)
         for way in (*ways, search.thinned, search.completed, search.higher, search.spread):
-            if best.error <= max(EXACT / 100, train.budget.target):
+            if best.error <= max(TOLERANCES.exact / 100, train.budget.target):
                 return
             best = way(best)
 
@@ -328,7 +328,7 @@ class _Search:
             stalled = 0 if trial.error < self.kind.better * best.error else stalled + 1
             if trial.error < self.kind.better * best.error:
                 best = self.recorded(trial)
-            if stalled >= patience or best.error <= max(EXACT, self.train.budget.target):
+            if stalled >= patience or best.error <= max(TOLERANCES.exact, self.train.budget.target):
                 break
         return best
 
