@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.models import cases
-from tests.models.cases import choices, made, solvable
+from tests.models.cases import choices, diagonal, made, solvable
 from tests.nn.laws import (
     SIGN_FLIPS,
     assert_close,
@@ -186,6 +186,49 @@ def test_one_head_is_the_attention_of_all_components():
     assert any(name.endswith("frame.entries") for name, _ in several.named_parameters())
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"heads": 2},
+        {"weighting": "arbitrary"},
+        {"reversing_symmetries": [diagonal(1, 1, -1, 1)]},
+    ],
+)
+def test_attention_may_begin_as_the_identity(options):
+    """Then states are mapped one by one, until attention is trained."""
+    model = VPT(dim=4, initial_attention=0.0, **options)
+    X = sample(5, 3, 4)
+    moved = torch.cat([X[:, :1] + 1, X[:, 1:]], 1)  # another first state
+    assert torch.equal(model(moved)[:, 1:], model(X)[:, 1:])
+    assert (model(X) - X).abs().max() > 1e-3  # by couplings
+    other = VPT(dim=4, initial_scale=0.0, initial_attention=0.5, **options)
+    assert (other(moved) - other(X))[:, 1:].abs().max() > 1e-3
+    model(X).square().sum().backward()
+    assert all(weight.grad.abs().max() > 0 for weight in attention_of(model))
+
+
+@pytest.mark.parametrize("options", [{}, {"reversing_symmetries": [diagonal(1, 1, -1, 1)]}])
+def test_without_attention_states_are_mapped_one_by_one(options):
+    """As by the couplings of vpff, whatever their weights."""
+    model = VPT(dim=4, weighting="none", **options)
+    for weight in model.parameters():
+        weight.data.add_(0.3 * torch.randn_like(weight))
+    X = sample(5, 3, 4)
+    moved = torch.cat([X[:, :1] + 1, X[:, 1:]], 1)  # another first state
+    assert torch.equal(model(moved)[:, 1:], model(X)[:, 1:])
+    alone = VPFF(dim=4, depth=2, **options)
+    alone.load_state_dict(dict(zip(alone.state_dict(), model.state_dict().values(), strict=True)))
+    assert_close(model(X), torch.stack([alone(x[:, None])[:, 0] for x in X.unbind(1)], 1), 1e-13)
+    assert model.weighting == "none" and model.structure.keeps_volume
+    assert not attention_of(model) and not model.attention_summary
+
+
+def attention_of(model):
+    """Weights of the correlations."""
+    return [weight for name, weight in model.named_parameters() if "scores" in name]
+
+
 def test_time_steps_are_mixed_where_the_window_shifts():
     """By default; and the constants are there or not if somebody says so."""
     for sizes, mixed in (
@@ -290,6 +333,7 @@ def test_normalisation_respects_symmetries_and_the_form():
         (VPMT, {"heads": 3}, "dim = 4 .* heads = 3"),
         (VPT, {"heads": 2}, "heads = 2: a head .* at least 2 components"),
         (VPT, {"dim": 4, "heads": 2, "weighting": "coupled"}, "heads = 2 are for weighting = skew"),
+        (VPT, {"dim": 4, "heads": 2, "weighting": "none"}, "weighting = skew, not none"),
         (VPT, {"window": 4, "lift": 3}, "window = 4 must be divisible by lift = 3"),
         (
             VPT,

@@ -68,11 +68,16 @@ class VolumePreservingTransformer(Model):
         The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
         "auto" is "skew", or "coupled" where several reversing symmetries leave no skew weighting
         but zero (the sign flips of the rigid body). The attribute ``weighting`` says which it is.
+        With "none" there is no attention, and whole windows are mapped state by state: the control
+        for what attention gains, whose energy does not drift where symmetries reverse the map.
     heads
         Heads of the skew weighting, or a list of the components of each, at least 2; see
         ``MultiHeadVolumePreservingAttention``. One by default, which rotates all components alike.
     attention_scale
         Factor of the correlations, for "skew" and "arbitrary"; 1 by default.
+    initial_attention
+        Size of the initial weights of attention; by default ``initial_scale``. With 0 attention
+        begins as the identity. For complete states polynomials of higher degree then err less.
     time_mixing
         Whether each unit also mixes the time steps by a constant rotation and constant shears, see
         ``TimeMixing``. By default where fewer states are predicted than read: the newest state then
@@ -144,9 +149,10 @@ class VolumePreservingTransformer(Model):
         functions: Literal["neurons", "polynomial"] = "neurons",
         degree: int = 6,
         expressions: Sequence[str] = (),
-        weighting: Literal["auto", "skew", "coupled", "arbitrary"] = "auto",
+        weighting: Literal["auto", "skew", "coupled", "arbitrary", "none"] = "auto",
         heads: int | Sequence[int] = 1,
         attention_scale: float | None = None,
+        initial_attention: float | None = None,
         time_mixing: bool | None = None,
         feed_forward: Literal["coupling", "triangular"] = "coupling",
         blocks: int = 2,
@@ -180,17 +186,20 @@ class VolumePreservingTransformer(Model):
                 f"heads = {heads} are for weighting = skew, not {chosen}; take heads = 1, or "
                 "fewer reversing_symmetries where they leave no skew weighting"
             )
-        shared: dict[str, Any] = {"symmetries": lifted.group, "initial_scale": initial_scale}
+        size = initial_scale if initial_attention is None else initial_attention
+        shared: dict[str, Any] = {"symmetries": lifted.group, "initial_scale": size}
         own = Functions(functions, width, degree, expressions, activation, initial_scale)
         stack = (blocks, linear, upper_first) if feed_forward == "triangular" else None
         parts = _lifted_split(split, dim, lift)
         mixed = prediction_window not in (None, window) if time_mixing is None else time_mixing
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
-            attention: nn.Module
+            attention: nn.Module | None = None
             if chosen == "coupled":
                 moved = as_blocks(parts, lifted.dim)
                 attention = CoupledAttention(lifted.dim, rows, split=moved, **shared)
+            elif chosen == "none":
+                pass
             elif heads != 1:
                 attention = MultiHeadVolumePreservingAttention(
                     lifted.dim, heads, scale=attention_scale, **shared
@@ -200,9 +209,12 @@ class VolumePreservingTransformer(Model):
                     lifted.dim, chosen, scale=attention_scale, **shared
                 )
             mixing = [TimeMixing(window, shears=True, initial_scale=initial_scale)] if mixed else []
-            unit = [attention, *pointwise_layers(lifted, own, parts, bases, sweep, stack)]
-            first, *others = [Lifted(layer, lift) for layer in unit] if lift > 1 else unit
-            layers += [first, *mixing, *others]
+            first = [] if attention is None else [attention]
+            others = pointwise_layers(lifted, own, parts, bases, sweep, stack)
+            if lift > 1:
+                first = [Lifted(layer, lift) for layer in first]
+                others = [Lifted(layer, lift) for layer in others]
+            layers += [*first, *mixing, *others]
         super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)
         self.weighting = chosen
 
@@ -263,6 +275,8 @@ def _weighting(weighting: str, components: Components) -> str:
     """Return the weighting that "auto" stands for, and refuse one that symmetries do not allow."""
     group = components.group
     skew = len(group) == 1 or invariant_entries("skew", group)[2] > 0
+    if weighting == "none":
+        return "none"
     if weighting == "arbitrary" and len(components.reversing_symmetries):
         raise InputError(
             'weighting = "arbitrary" has no explicit inverse, so it cannot be made reversible; use '
@@ -392,7 +406,7 @@ class VolumePreservingMultiheadTransformer(Model):
         components = Components(dim, reversing_symmetries, periodic, cyclic)
         own = Functions(functions, width, degree, expressions, activation, initial_scale)
         blocks = as_blocks(split, whole("dim", dim, 2))
-        chosen = "none" if weighting == "none" else _weighting(weighting, components)
+        chosen = _weighting(weighting, components)
         shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
