@@ -145,7 +145,8 @@ def _symplectic(axes: Axes, known: Tables) -> None:
     rows = {row["network"]: row for row in _named(known, "of training each")}
     systems = [name for name in rows[_OWN] if name not in ("network", "form")]
     for name in (_OWN, *_FAMILIES):
-        errors = [float(rows[name][system].partition(",")[0]) for system in systems]
+        cells = [rows[name][system].partition(",")[0] for system in systems]
+        errors = [math.nan if cell == "-" else float(cell) for cell in cells]
         style = _style(name) | {"ls": ""}
         axes.plot(errors, range(len(systems)), label=name, **style)
     axes.set(xscale="log", xlabel="error of a step")
