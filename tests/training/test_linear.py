@@ -193,3 +193,10 @@ def test_maps_in_a_row_weigh_pairs_by_their_expected_error(tmp_path):
     errors = np.linalg.norm(images(model, states[:, 0]) - states[:, 1], axis=1)
 
     assert np.median(errors) < 1e-9
+
+
+def test_degrees_go_on_where_terms_are_too_few_for_weights(tmp_path):
+    """The rigid body has three components: 44 terms at the degree from which weights are tried."""
+    data = vp.generate("rigid-body", tmp_path / "body.h5", count=40, steps=10)
+    fit = vp.fit(data, [vp.training.search("vpgf")], seconds=600, target=1e-8, progress=False)
+    assert fit.error < 1e-8 and fit.model.arguments["degree"] >= 8

@@ -214,6 +214,9 @@ class GeneratingFunctions(ModelKind):
             return
         trial = _Trial(self, data, train.seed)
         if trial.terms < min(self.weighted_terms, self.fewest_terms):
+            if goes_on:  # too few terms for weights: higher degrees follow
+                degree = fits[-1].model.arguments["degree"] + 2
+                self._degrees(data, train, fits, {}, self.coefficients, degree, 2)
             return
         angles: dict[int, float] = {}
         if data.system.is_measured and not data.system.periods:
@@ -234,6 +237,7 @@ class GeneratingFunctions(ModelKind):
         functions: Mapping[str, Any],
         most: int,
         first: int = 2,
+        every: int | None = None,
     ) -> None:
         """Solve for models of higher and higher degree while the error falls by a factor of two."""
         sizes = Sizes()
@@ -243,7 +247,8 @@ class GeneratingFunctions(ModelKind):
         # where blocks of time are left out, a degree too many costs more than it does elsewhere
         blocks = data.is_few and len(set(data.known_pairs.folds)) <= FOLDS
         # symmetries often leave even ones
-        degrees = range(first, self.highest + 1, 1 if blocks or first > 2 else 2)
+        every = 1 if blocks else every or (1 if first > 2 else 2)
+        degrees = range(first, self.highest + 1, every)
         for degree in degrees if given is None else [given]:
             try:
                 model = self._model(data, degree, train.seed, functions)
