@@ -263,3 +263,124 @@ def test_refinement_leaves_exact_orbits_alone(galaxy):
 def test_orbits_that_cannot_be_refined(galaxy, orbits, message):
     with pytest.raises(InputError, match=message):
         refine_lagrangian(galaxy[0], orbits)
+
+
+def turning(count, gamma=0.0, steps=12, seed=0):
+    """Positions (orbit, time, 1) of a pendulum with linear drag, by a fine Runge-Kutta method."""
+    rng = np.random.default_rng(seed)
+    z = rng.uniform(-1, 1, (count, 2))
+    result = [z[:, :1]]
+
+    def slope(z):
+        return np.stack([z[:, 1], -np.sin(z[:, 0]) - gamma * z[:, 1]], -1)
+
+    h = 0.2 / 40
+    for _ in range(steps):
+        for _ in range(40):
+            a = slope(z)
+            b = slope(z + h / 2 * a)
+            c = slope(z + h / 2 * b)
+            z = z + h / 6 * (a + 2 * b + 2 * c + slope(z + h * c))
+        result.append(z[:, :1])
+    return np.stack(result, 1)
+
+
+def searched(q, step=0.2, **options):
+    """The discrete Lagrangian that a search finds."""
+    return vp.fit(q, [vp.training.search("lagrangian")], step=step, seconds=math.inf, **options)
+
+
+def test_angles_in_radians_are_found_by_the_error():
+    """A particle on a ring in a potential of two harmonics: no position wraps."""
+    rng = np.random.default_rng(0)
+    z = rng.uniform(-1, 1, (150, 2)) * [2.5, 1.0]
+    q, h = [z[:, :1]], 0.2 / 40
+    for _ in range(12):
+        for _ in range(40):  # Störmer-Verlet: the map itself is variational
+            p = z[:, 1] - h / 2 * (np.sin(z[:, 0]) + np.sin(2 * z[:, 0]))
+            x = z[:, 0] + h * p
+            z = np.stack([x, p - h / 2 * (np.sin(x) + np.sin(2 * x))], -1)
+        q.append(z[:, :1])
+    result = searched(np.stack(q, 1))
+    assert result.model.arguments["periodic"] == [[0, TURN]] and "angles" in result.size
+    assert result.error < 1e-12
+
+
+def test_fewer_powers_of_displacements_leave_more_of_middles():
+    n = 2
+    few, many = (
+        DiscreteLagrangianMap(dim=n, degree=6, displacement_order=order).core.function.terms
+        for order in (2, 1)
+    )
+    degrees = np.array(many.chosen.tolist())
+    wanted = degrees[:, :n].sum(1) + 2 * degrees[:, n:].sum(1) <= 6
+    assert sorted(few.chosen.tolist()) == sorted(degrees[wanted].tolist())
+    assert few.degrees.max() == 6
+    with pytest.raises(InputError, match="must be 1 or 2"):
+        DiscreteLagrangianMap(dim=1, displacement_order=3)
+
+
+def test_exchanged_particles_are_found():
+    """Three equal particles on a ring of nonlinear springs, which move little."""
+    rng = np.random.default_rng(0)
+    x, v = rng.uniform(-1, 1, (2, 150, 3))
+    q, h = [x], 0.2 / 20
+
+    def force(x):
+        stretch = np.roll(x, -1, 1) - x
+        pull = stretch + 0.1 * stretch**3
+        return pull - np.roll(pull, 1, 1) - x - 0.3 * x**3
+
+    for _ in range(8):
+        for _ in range(20):
+            v = v + h / 2 * force(x)
+            x = x + h * v
+            v = v + h / 2 * force(x)
+        q.append(x)
+    result = vp.fit(
+        np.stack(q, 1),
+        [vp.training.DiscreteLagrangians(highest=4)],
+        step=0.2,
+        seconds=math.inf,
+    )
+    flips = np.array(result.model.structure.reversing_symmetries)
+    assert any((rho == np.eye(3)[::-1]).all() for rho in flips)
+    assert result.error < 0.1
+
+
+def test_drag_is_found_unless_a_form_is_required():
+    q = turning(100, 0.3)
+    result = searched(q)
+    assert result.model.core.damped and "linear damping" in result.size
+    assert result.error < 1e-8 and result.model.structure.form == "none"
+    kept = searched(q, structure="lagrangian")
+    assert not kept.model.core.damped and kept.error > 100 * result.error
+
+
+def test_complete_states_of_a_damped_system_are_no_positions(tmp_path):
+    """Equations of three positions may be solved where the iterated map is lost."""
+    rng, t = np.random.default_rng(0), 0.2 * np.arange(9)
+    w, (a, b) = np.sqrt(1 - 0.15**2), rng.normal(size=(2, 30, 1))
+    q = np.exp(-0.15 * t) * (a * np.cos(w * t) + b * np.sin(w * t))
+    p = np.gradient(q, t, axis=1)
+    states = np.stack([q, p + 0.3 * q**2], -1)
+    solved = [kind for kind in vp.training.KINDS if not kind.iterative]
+    result = vp.fit(states, solved, step=0.2, seconds=math.inf)
+    test = vp.import_dataset(states, tmp_path / "damped.h5", step=0.2)
+    error, _ = TrainingData(test).test_error(result.model)
+    assert error < 100 * result.error
+
+
+def test_noisy_orbits_are_refined_and_held_out_orbits_decide():
+    q = turning(200)
+    exact, clean = turning(40, seed=1, steps=40), searched(q)
+    assert not any("refined" in fit.size for fit in clean.tried)
+    noisy = q + 1e-3 * q.std() * np.random.default_rng(0).normal(size=q.shape)
+    result = searched(noisy)
+    assert "refined on noisy orbits" in result.size and not result.superseded
+    linear = min((f for f in result.tried if "refined" not in f.size), key=lambda f: f.error)
+    errors = [
+        np.abs(np.concatenate([*f.model.advance(exact[:, :2], 39)], 1)[:, -1] - exact[:, -1])
+        for f in (result, linear)
+    ]
+    assert np.median(errors[0]) < np.median(errors[1]) / 3

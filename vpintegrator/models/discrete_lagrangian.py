@@ -43,6 +43,9 @@ class DiscreteLagrangianMap(Model):
         Functions of m and v: polynomials, with harmonics of angles in m.
     degree
         Degree of the polynomials, in all components of m and v together.
+    displacement_order
+        Order that each power of v counts in the degree. With 2 there are fewer powers of v, which
+        is small where the step is, and more of m.
     damping
         ``linear`` adds forces :math:`-\tfrac12 \Gamma v` at both ends of a step; the map is
         dissipative then, and keeps no form.
@@ -62,7 +65,8 @@ class DiscreteLagrangianMap(Model):
     Raises
     ------
     InputError
-        If the symmetries are no signed permutations, or there are too many terms.
+        If the symmetries are no signed permutations, there are too many terms, or
+        ``displacement_order`` is neither 1 nor 2.
 
     References
     ----------
@@ -87,6 +91,7 @@ class DiscreteLagrangianMap(Model):
         *,
         functions: Literal["polynomial"] = "polynomial",
         degree: int = 6,
+        displacement_order: int = 1,
         damping: Literal["none", "linear"] = "none",
         reversing_symmetries: Matrices = (),
         periodic: Periods = (),
@@ -96,6 +101,8 @@ class DiscreteLagrangianMap(Model):
     ) -> None:
         components = Components(dim, reversing_symmetries, periodic, cyclic, parameters=parameters)
         n = components.dim
+        if displacement_order not in (1, 2):
+            raise InputError(f"displacement_order must be 1 or 2, not {displacement_order!r}")
         group = generated_group(
             [_on_windows(rho, n) for rho in components.reversing_symmetries], 2 * n + parameters
         )
@@ -107,6 +114,7 @@ class DiscreteLagrangianMap(Model):
             periodic=[*components.periods],
             cyclic=[k if k < n else n + k for k in components.cyclic],
             parameters=parameters,
+            doubled=range(n, 2 * n) if displacement_order == 2 else (),
             allowed=gauge if is_diagonal(group) else None,
         )
         symmetries = symmetry_group(components.reversing_symmetries, n + parameters)

@@ -265,14 +265,19 @@ class DiscreteLagrangian(ImplicitMap):
         coefficient instead, such as that of :math:`v_1^2`, is not enough: other terms cancel this
         term on the data, and L vanishes there as the degree grows.
         """
+        matrix = self.mean_curvature(z, most)
+        return matrix[range(self.dim), range(self.dim)].sum(0)[None]  # (1, coefficient)
+
+    def mean_curvature(self, z: torch.Tensor, most: int = 2_000) -> torch.Tensor:
+        """Return the symmetric part of the mean of D1 D2 S over windows, (n, n, coefficient)."""
         n = self.dim
         x = self.variables(z[:: -(-len(z) // most)])
-        orders = [(i, i) for i in range(2 * n)]
-        curvatures = [each.mean(0) for each in self.function.features(x, orders)]
-        middle = torch.stack(curvatures[:n])
-        displacement = torch.stack(curvatures[n:])
-        row = middle.sum(0) / 4 - displacement.sum(0)  # (coefficient,)
-        return nn.functional.pad(row, (0, self.damping_entries.numel() if self.damped else 0))[None]
+        orders = [(i, j) for i in range(n) for j in range(n)]
+        shifted = [(n + i, n + j) for i, j in orders]
+        parts = [each.mean(0) for each in self.function.features(x, [*orders, *shifted])]
+        rows = torch.stack(parts[: n * n]) / 4 - torch.stack(parts[n * n :])  # (n * n, coefficient)
+        missing = self.damping_entries.numel() if self.damped else 0
+        return nn.functional.pad(rows, (0, missing)).unflatten(0, (n, n))
 
     # windows
 

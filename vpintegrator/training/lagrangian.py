@@ -1,10 +1,11 @@
-"""Discrete Lagrangians from positions alone: one linear solve, and refinement on noisy orbits."""
+"""Discrete Lagrangians from positions alone: a linear solve, its errors, noisy orbits refined."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.linear import LinearEquations, LinearFit, enough_pairs
 from vpintegrator.training.residuals import reciprocal_spread
-from vpintegrator.training.training_data import TrainingData
+from vpintegrator.training.training_data import FOLDS, TrainingData
 
 
 def solve_lagrangian(
@@ -90,6 +91,14 @@ def fit_windows(model: DiscreteLagrangianMap, pair: Pair, most: int = 10_000) ->
     >>> fit.error < 1e-13
     True
     """
+    result = _set_coefficients(model, pair, most)
+    if pair.parameters is None:
+        model.set_momentum_unit(pair.inputs[:200].to(model.scale))
+    check_condition(model, next(pair.split(2_000)))
+    return result
+
+
+def _set_coefficients(model: DiscreteLagrangianMap, pair: Pair, most: int = 10_000) -> LinearFit:
     layer = model.core
     inputs, targets, k = pair.to(torch.empty(0, dtype=torch.float64))
     windows = torch.cat([inputs, targets[:, -1:]], 1)  # (pair, 3, dim)
@@ -119,9 +128,6 @@ def fit_windows(model: DiscreteLagrangianMap, pair: Pair, most: int = 10_000) ->
         ):
             each.copy_(part)
         layer.settle(before[:100].to(model.scale))
-    if k is None:
-        model.set_momentum_unit(inputs[:200].to(model.scale))
-    check_condition(model, next(Pair(inputs, targets, k).split(2_000)))
     return LinearFit.of(choice, len(windows))
 
 
@@ -129,6 +135,186 @@ def check_condition(model: DiscreteLagrangianMap, pair: Pair) -> None:
     """Warn where D1 D2 L is badly conditioned: the next position is barely determined there."""
     if reason := model.doubt(pair.inputs.numpy(), pair.parameters):
         warnings.warn(reason, stacklevel=3)
+
+
+def loses_orbits(
+    model: DiscreteLagrangianMap,
+    windows: np.ndarray,
+    steps: np.ndarray,
+    domain: np.ndarray,
+) -> bool:
+    """Whether an orbit is lost: not finite, or outside twice the domain. Angles have no bounds.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    windows
+        First windows (orbit, 2, dim).
+    steps
+        Steps (orbit,) that are judged.
+    domain
+        Positions (..., dim) that the domain holds.
+    """
+    known = np.isfinite(windows).all((1, 2)) & (steps > 0)
+    if not known.any():
+        return False
+    low = np.nanmin(domain.reshape(-1, model.dim), 0)
+    high = np.nanmax(domain.reshape(-1, model.dim), 0)
+    angles = [i for i, _ in model.arguments.get("periodic", ())]
+    bounded = [i for i in range(model.dim) if i not in angles]
+    done = 0
+    with np.errstate(all="ignore"):
+        for states in model.advance(windows[known], int(steps[known].max())):
+            time = done + np.arange(states.shape[1])
+            counts = time < steps[known][:, None]  # (orbit, time)
+            outside = (np.abs(states - (low + high) / 2) > high - low)[..., bounded].any(-1)
+            if (counts & (outside | ~np.isfinite(states).all(-1))).any():
+                return True
+            done += states.shape[1]
+    return False
+
+
+def left_out_error(model: DiscreteLagrangianMap, data: TrainingData) -> tuple[float, float]:
+    """Return the error on trajectories that are left out of solves, and its standard error.
+
+    A fifth of the trajectories is left out at a time; of few trajectories the end. The error is
+    infinite where an iterated map loses one of these.
+
+    Parameters
+    ----------
+    model
+        Normalised; solves change copies.
+    data
+        Training data without held-out ones.
+    """
+    known = data.known_windows(2)
+    part = np.where(known.folds < 0, -1, known.folds % FOLDS)
+    squares = []
+    weight = reciprocal_spread(known.after)
+    for number in sorted({*part.tolist()} - {-1}):
+        out = torch.from_numpy(part == number)
+        copy = deepcopy(model)
+        rest = known.before[~out], known.after[~out][:, None]
+        _set_coefficients(copy, Pair(*rest, None))
+        windows = known.before[out]
+        difference = torch.from_numpy(copy.map(windows.numpy())[:, -1]) - known.after[out]
+        for i, period in model.arguments.get("periodic", ()):
+            difference[:, i] -= period * torch.round(difference[:, i] / period)
+        squares.append((difference * weight).square().mean(1))
+        _, first, steps = np.unique(known.folds[out], return_index=True, return_counts=True)
+        if loses_orbits(copy, windows[first].numpy(), steps, known.before.numpy()):
+            return math.inf, 0.0
+    every = torch.cat(squares)
+    mean = float(every.mean())
+    if not math.isfinite(mean) or not mean:
+        return (math.inf if mean else 0.0), 0.0
+    noise = float(every.std(correction=0)) / math.sqrt(len(every)) / (2 * mean)
+    return math.sqrt(mean), math.sqrt(mean) * noise
+
+
+def typical_error(model: DiscreteLagrangianMap, data: TrainingData, part: float = 0.05) -> float:
+    """Return the error of the next position on windows that are held out, without the largest part.
+
+    Leave-one-out errors are those of equations, which say little where one motion is exact.
+    """
+    if data.is_few:
+        known = data.known_windows(2)
+        inputs = known.before
+        after = known.after
+    else:
+        inputs, targets, _ = data.held_out(model)
+        after = targets[:, -1]
+    difference = model.map(inputs.numpy())[:, -1] - after.numpy()
+    for i, period in model.arguments.get("periodic", ()):
+        difference[:, i] -= period * np.round(difference[:, i] / period)
+    with np.errstate(all="ignore"):
+        squares = ((difference * reciprocal_spread(after).numpy()) ** 2).mean(1)
+    squares = np.sort(np.where(np.isfinite(squares), squares, np.inf))
+    return math.sqrt(squares[: max(round((1 - part) * len(squares)), 1)].mean())
+
+
+def successive_correlation(model: DiscreteLagrangianMap, orbits: np.ndarray) -> float:
+    """Return the correlation of successive errors of the next position, without dimension.
+
+    Independent noise of positions gives -2/3 at short steps: an error is the second difference of
+    the noise. Errors of a function that is too simple vary slowly along an orbit, and give a
+    positive correlation.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    orbits
+        Positions (orbit, time, dim).
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(orbits[:, :-1], 2, axis=1)
+    count, times = windows.shape[:2]
+    if times < 2:
+        return 0.0
+    flat = np.moveaxis(windows, -1, 2).reshape(count * times, 2, model.dim)
+    after = model.map(np.ascontiguousarray(flat))[:, 1].reshape(count, times, model.dim)
+    difference = after - orbits[:, 2:]
+    for i, period in model.arguments.get("periodic", ()):
+        difference[..., i] -= period * np.round(difference[..., i] / period)
+    difference = difference / np.maximum(np.nanstd(orbits, (0, 1)), 1e-300)
+    first = difference[:, :-1]
+    second = difference[:, 1:]
+    usable = np.isfinite(first) & np.isfinite(second)
+    size = np.sqrt((first[usable] ** 2).sum() * (second[usable] ** 2).sum())
+    return float((first * second)[usable].sum() / size) if size > 0 else 0.0
+
+
+def distance_of_orbits(
+    model: DiscreteLagrangianMap, orbits: np.ndarray, iterations: int = 5
+) -> float:
+    """Return the distance of measured positions from the nearest orbits of a model.
+
+    A root mean square in units of the spread, with which a map is judged over several steps
+    although its initial positions are noisy; infinite where no near orbits are found.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    orbits
+        Positions (orbit, time, dim), all finite, at three times or more.
+    iterations
+        Gauss-Newton iterations.
+    """
+    layer = model.core
+    with torch.no_grad(), one_blas_thread():
+        target = model.coordinates(torch.from_numpy(np.asarray(orbits, dtype=np.float64)))
+        weight = reciprocal_spread(target.flatten(0, 1))
+        orbit = target.clone()
+        none = torch.zeros(sum(c.numel() for c in layer.coefficients()), dtype=torch.float64)
+        for _ in range(iterations):
+            orbit = _OrbitEquations(layer, orbit, target, weight).orbit(none)
+        problem = _OrbitEquations(layer, orbit, target, weight)
+        moved = (problem.orbit(none) - orbit) * weight
+        distance = float(((orbit - target) * weight).square().mean().sqrt())
+        unsolved = float(moved.square().mean().sqrt())
+    return distance if unsolved < distance and math.isfinite(distance) else math.inf
+
+
+def pieces_of(orbits: np.ndarray, length: int = 25, most: int = 40_000) -> np.ndarray:
+    """Return pieces (piece, time, dim) of orbits, of so many positions at most, without gaps.
+
+    Parameters
+    ----------
+    orbits
+        Positions (orbit, time, dim).
+    length
+        Largest number of positions of a piece.
+    most
+        Largest number of positions in all; pieces are chosen evenly.
+    """
+    _, times, dim = orbits.shape
+    length = min(times, length)
+    count = times // length
+    pieces = orbits[:, : count * length].reshape(-1, length, dim)
+    pieces = pieces[np.isfinite(pieces).all((1, 2))]
+    return pieces[:: -(-pieces.size // (dim * most)) or 1]
 
 
 def refine_lagrangian(

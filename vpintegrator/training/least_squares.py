@@ -69,7 +69,8 @@ class SequentialQR:
         # PyTorch keeps to the threads that it was given
         self._triangle = torch.linalg.qr(torch.from_numpy(stacked), mode="r").R.numpy()
 
-    def _system(self) -> tuple[np.ndarray, np.ndarray]:
+    def system(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the triangle and its right sides."""
         # (row, column), (row, right side)
         R = self._triangle[:, : self.columns]
         right = self._triangle[:, self.columns :]
@@ -90,7 +91,7 @@ class SequentialQR:
         pull
             Relative size of the equations that hold the first coefficients where they were.
         """
-        R, right = self._system()
+        R, right = self.system()
         known = np.zeros((self.columns, *self._right_sides))  # (column, right side)
         if chosen := list(first):
             alone = SequentialQR(len(chosen))
@@ -141,7 +142,7 @@ class SequentialQR:
 
     def _spectrum(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return singular values, right sides in their directions, and the directions."""
-        R, right = self._system()
+        R, right = self.system()
         # (row, direction), (direction,), (direction, column)
         U, sizes, V = (x.numpy() for x in torch.linalg.svd(torch.from_numpy(R / weights), False))
         return sizes, U.T @ right, V.T / weights[:, None]

@@ -21,6 +21,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.generating_functions import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
+from vpintegrator.nn.discrete_lagrangian import DiscreteLagrangian
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import Choice, LeftOut, SequentialQR
@@ -155,11 +156,13 @@ class LinearEquations:
         for rows, values in self.blocks():
             own = self._expected_errors(rows, unit)  # (pair, 1)
             qr.add((rows / own[:, :, None]).reshape(-1, self.count), (values / own).reshape(-1))
-        if len(held := self.layer.normalisation(self.before).numpy()):
+        held, values = self._held(qr)
+        if len(held):
             # far above the other equations; beyond 1e6 it would cost their digits
             length = np.linalg.norm(held, axis=1, keepdims=True)
             size = 1e3 * math.sqrt(qr.rows) / np.where(length > 0, length, 1.0)
-            qr.add(held * size * np.abs(matrix).max(), np.zeros(len(held)))
+            size *= np.abs(matrix).max()
+            qr.add(held * size, values * size[:, 0])
         own = self._expected_errors(matrix, unit)
         left_out = LeftOut(matrix / own[:, :, None], matrix, right, folds)
         choices: list[Choice] = []
@@ -172,6 +175,14 @@ class LinearEquations:
             for weights in self.penalty_weights:
                 choices += map(left_out.choice, qr.ridge(weights, PENALTIES))
         return min(choices, key=lambda each: each.square)
+
+    def _held(self, qr: SequentialQR) -> tuple[np.ndarray, np.ndarray]:
+        """Return combinations of coefficients that are held, and their values."""
+        if not isinstance(self.layer, DiscreteLagrangian) or self.layer.dim == 1:
+            rows = self.layer.normalisation(self.before).numpy()
+            return rows, np.zeros(len(rows))
+        curvature = self.layer.mean_curvature(self.before).numpy()
+        return regular_curvature(qr, curvature)
 
     def _expected_errors(self, matrix: np.ndarray, unit: float = 1.0) -> np.ndarray:
         """Return errors (pair, 1) that are expected of a fit, at least a thousandth of a unit.
@@ -192,6 +203,78 @@ class LinearEquations:
             return np.ones((len(matrix), 1))
         size = np.linalg.norm(matrix[:, :, exact], axis=(1, 2))[:, None]
         return np.maximum(size / unit, 1e-3) if size.any() else np.ones_like(size)
+
+
+def regular_curvature(
+    qr: SequentialQR, curvature: np.ndarray, weight: float = 1e3, most: int = 100
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return the mean of D1 D2 S to be held for a regular Lagrangian: rows and their values.
+
+    .. math:: \min_M \; |\rho(M)|^2 - \log \det M, \qquad
+        \langle D_1 D_2 L \rangle = -M
+
+    :math:`\rho(M)` are the residuals of the least-squares solution with the mean held at M. To hold
+    the trace of M alone is not enough. Where some motion is exactly that of a simple Lagrangian, as
+    that of a centre of mass, this Lagrangian has no residuals, and all others are left
+    undetermined. The problem is convex, and M is scaled to the trace n.
+
+    Parameters
+    ----------
+    qr
+        Triangle of the equations.
+    curvature : (n, n, coefficient)
+        Coefficients of the symmetric part of the mean of D1 D2 S.
+    weight
+        Size of the equations that hold the mean, relative to the other ones.
+    most
+        Largest number of Newton iterations.
+    """
+    n, _, count = curvature.shape
+    upper = np.triu_indices(n)
+    rows = curvature[upper]  # (entry, coefficient)
+    basis = np.zeros((len(rows), n, n))
+    for place, (i, j) in enumerate(zip(*upper, strict=True)):
+        basis[place, i, j] = basis[place, j, i] = 1.0
+    R, right = qr.system()
+    length = np.linalg.norm(rows, axis=1)
+    size = weight * np.linalg.norm(R) / np.where(length > 0, length, 1.0)
+    A = np.vstack([R, rows * size[:, None]])
+    sides = np.zeros((len(A), 1 + len(rows)))
+    sides[: len(R), 0] = right
+    sides[len(R) :, 1:] = np.diag(size)
+    solver = SequentialQR(count)
+    solver.add(A, sides)
+    solution = next(solver.solutions([1e-13])).coefficients  # (coefficient, 1 + entry)
+    residuals = A @ solution - sides
+    gram = residuals.T @ residuals
+    gram = gram / max(gram[0, 0], 1e-300)
+    entries = np.zeros(len(rows))  # of the mean of D1 D2 S: M = 1 - entries
+
+    def mean(e: np.ndarray) -> np.ndarray:
+        return np.eye(n) - np.tensordot(e, basis, 1)
+
+    def cost(e: np.ndarray) -> float:
+        sign, logarithm = np.linalg.slogdet(mean(e))
+        lowest = np.linalg.eigvalsh(mean(e)).min()
+        whole = np.append(1.0, e)
+        return 0.5 * whole @ gram @ whole - logarithm if sign > 0 and lowest > 0 else math.inf
+
+    for _ in range(most):
+        inverse = np.linalg.inv(mean(entries))
+        moved = inverse @ basis  # (entry, n, n)
+        slope = gram[1:] @ np.append(1.0, entries) + np.trace(moved, axis1=1, axis2=2)
+        hessian = gram[1:, 1:] + np.einsum("aij,bji->ab", moved, moved)
+        change = -np.linalg.lstsq(hessian, slope)[0]
+        decrement = -slope @ change
+        factor = 1.0
+        while factor > 1e-6 and not cost(entries + factor * change) < cost(entries):
+            factor /= 2
+        if factor <= 1e-6 or not decrement > 1e-9:
+            break
+        entries = entries + factor * change
+    M = mean(entries)
+    M = M * n / np.trace(M)
+    return rows, (np.eye(n) - M)[upper]
 
 
 def fit_pairs(

@@ -111,6 +111,9 @@ class Fit:
         Source of the map in words: "learned from 16,000 pairs of states".
     segment
         Whether it is the map of a segment of a step, which is no map of the data by itself.
+    superseded
+        Whether another fit of its kind is better over several steps, so that this one is not
+        chosen.
     history
         Errors of the training, iteration by iteration.
     stopped_by
@@ -145,6 +148,7 @@ class Fit:
     provenance: str = ""
     segment: bool = False
     orbits: Orbits | None = None
+    superseded: bool = False
     cost: float = math.nan
     tried: tuple[Fit, ...] = ()
     reason: str = ""
@@ -304,6 +308,7 @@ def best(
     if not isinstance(fits, Sequence) or not fits or not all(isinstance(f, Fit) for f in fits):
         raise InputError("fits must be one or more results of trainings, each a Fit")
     whole = [fit for fit in fits if not fit.segment]
+    whole = [fit for fit in whole if not fit.superseded] or whole
     last = [*{id(fit.model): fit for fit in whole}.values()]  # the last training of each model
     losing = [fit for fit in last if fit.orbits is not None and fit.orbits.lost]
     steady = [fit for fit in last if fit not in losing]

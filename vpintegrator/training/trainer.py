@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
@@ -258,6 +258,18 @@ class Trainer:
         if fit.stopped_by == "seconds":
             raise TimeIsUp
         return fit
+
+    def supersede(self, fits: Sequence[Fit]) -> None:
+        """Let fits not be chosen: another fit of the kind is better over several steps.
+
+        Parameters
+        ----------
+        fits
+            Fits that were recorded here.
+        """
+        places = [place for place, fit in enumerate(self.fits) if fit in fits]
+        for place in places:
+            self.fits[place] = replace(self.fits[place], superseded=True)
 
     def _optimise(
         self,
