@@ -315,7 +315,6 @@ def test_fewer_powers_of_displacements_leave_more_of_middles():
     degrees = np.array(many.chosen.tolist())
     wanted = degrees[:, :n].sum(1) + 2 * degrees[:, n:].sum(1) <= 6
     assert sorted(few.chosen.tolist()) == sorted(degrees[wanted].tolist())
-    assert few.degrees.max() == 6
     with pytest.raises(InputError, match="must be 1 or 2"):
         DiscreteLagrangianMap(dim=1, displacement_order=3)
 

@@ -114,7 +114,7 @@ class DiscreteLagrangianMap(Model):
             periodic=[*components.periods],
             cyclic=[k if k < n else n + k for k in components.cyclic],
             parameters=parameters,
-            doubled=range(n, 2 * n) if displacement_order == 2 else (),
+            weights=[1.0] * n + [float(displacement_order)] * n if displacement_order > 1 else (),
             allowed=gauge if is_diagonal(group) else None,
         )
         symmetries = symmetry_group(components.reversing_symmetries, n + parameters)

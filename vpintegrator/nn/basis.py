@@ -113,19 +113,6 @@ class _Vanishing(Univariate):
         return [[one, *others[:1], *(others[0] * value for value in others[:-1])]]
 
 
-class _Doubled(Univariate):
-    """Chebyshev polynomials T_n whose order counts 2 n: few powers, as of small variables."""
-
-    def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
-        return super().jet(x, degree // 2, highest)
-
-    def derivative(self, degree: int) -> torch.Tensor:
-        return super().derivative(degree // 2)
-
-    def orders(self, degree: int) -> list[int]:
-        return list(range(0, degree + 1, 2))
-
-
 class _Harmonics(Univariate):
     """Family 1, cos x, sin x, cos 2x, sin 2x, ... of an angle, by addition theorems."""
 
@@ -197,26 +184,20 @@ class _Secular(_Harmonics):
 
 POLYNOMIALS = Univariate("POLYNOMIALS")
 VANISHING = _Vanishing("VANISHING")
-DOUBLED = _Doubled("DOUBLED")
 HARMONICS = _Harmonics("HARMONICS")
 SECULAR = _Secular("SECULAR")
 
 
 def families(
-    count: int,
-    periodic: Sequence[int] = (),
-    vanishing: Sequence[int] = (),
-    doubled: Sequence[int] = (),
+    count: int, periodic: Sequence[int] = (), vanishing: Sequence[int] = ()
 ) -> list[Univariate]:
-    """Return the family of each variable: angles, vanishing parameters, doubled ones, others."""
+    """Return the family of each variable: angles, vanishing parameters, others."""
     result = [POLYNOMIALS] * count
     for index in periodic:
         if index < count:
             result[index] = HARMONICS
     for index in vanishing:
         result[index] = VANISHING
-    for index in doubled:
-        result[index] = DOUBLED
     return result
 
 

@@ -79,8 +79,6 @@ class BasisPotential(Layer):
     vanishing : sequence of int
         Parameters at zero of which V is constant: every term has a function of one of them that
         vanishes with it.
-    doubled : sequence of int
-        Components whose powers count twice in the degree; none of them is an angle.
     involved : sequence of sequences of int
         A term has a function of at least one component of each; by default any term will do.
     differentiated : sequence of int
@@ -132,7 +130,6 @@ class BasisPotential(Layer):
         group: torch.Tensor | SignedGroup | None = None,
         parameters: int = 0,
         vanishing: Sequence[int] = (),
-        doubled: Sequence[int] = (),
         involved: Sequence[Sequence[int]] = (),
         differentiated: Sequence[int] = (),
         allowed: Callable[[Sequence[int]], bool] | None = None,
@@ -155,7 +152,7 @@ class BasisPotential(Layer):
         moves = self._component_moves = moves_of_terms(group)
         self.formulas = self._respected(expressions, group) if len(expressions) else None
         count = 0 if self.formulas is None else len(self.formulas.shift)
-        kinds = families(read, periodic, [size + i for i in vanishing], doubled)
+        kinds = families(read, periodic, [size + i for i in vanishing])
         for j in self.differentiated:
             if j in periodic or j in cyclic:
                 kinds[j] = SECULAR

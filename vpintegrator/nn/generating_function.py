@@ -81,8 +81,6 @@ class GeneratingFunction(BasisPotential):
         Number m of parameters k.
     vanishing : sequence of int
         Parameters at zero of which S is constant.
-    doubled : sequence of int
-        Components whose powers count twice in the degree.
     involved : sequence of sequences of int
         A term has a function of at least one component of each.
     differentiated : sequence of int
