@@ -146,6 +146,7 @@ CASES["polynomials of windows of angles"] = (
     "polynomial",
     {"dim": 2, "window": 2, "periodic": [(1, 6.0)]},
 )
+CASES["leapfrog of angles"] = ("leapfrog", {"dim": 2, "window": 4, "periodic": [(1, 6.0)]})
 CASES["explicit time"] = ("spff", POLYNOMIAL | {"dim": 5, "explicit_time": True})
 
 

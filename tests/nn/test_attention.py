@@ -37,6 +37,7 @@ EXAMPLES = {
     "affine": lambda d, T: nn.AffineMap(d),
     "polynomial": lambda d, T: nn.PolynomialLayer(d, 3),
     "polynomial of windows": lambda d, T: nn.PolynomialLayer(d, 2, window=T),
+    "leapfrog": lambda d, T: nn.LeapfrogLayer(d, 2, window=T),
 }
 SIZES = st.tuples(st.integers(2, 6), st.integers(2, 8))
 DOUBLE = torch.float64

@@ -1,4 +1,4 @@
-"""The volume-preserving feed-forward network, and the layers that transformers share with it."""
+"""Volume-preserving feed-forward network, its layers, and the leapfrog of windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.components import Components, Functions
 from vpintegrator.models.model import Model
 from vpintegrator.models.stored import Blocks, Matrices, Periods
-from vpintegrator.nn import AdditiveCoupling, BasisCoupling, Composition, Rotated, spread_rotation
+from vpintegrator.nn import (
+    AdditiveCoupling,
+    BasisCoupling,
+    Composition,
+    LeapfrogLayer,
+    Rotated,
+    spread_rotation,
+)
 from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.split import as_blocks
@@ -277,3 +284,65 @@ def _triangular(
         activation=functions.activation,
         symmetries=components.group,
     )
+
+
+class LeapfrogMap(Model):
+    r"""A polynomial leapfrog :math:`z_{T+1} = z_1 + f(z_2, \dots, z_T)` of windows.
+
+    The map of windows preserves their volume for any polynomial f, and has an explicit inverse. The
+    coefficients follow from windows by ridge regression: ``optimizer = "linear"``. The window is
+    longer by one than what determines the next observation, as f does not read the oldest one. The
+    penalty is the smallest one with which orbits stay near the training states.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    window
+        Time steps read, at least 2; one step is predicted.
+    degree
+        Degree of the polynomials, in all components of all states together.
+    periodic
+        Components that are angles, by number, with their periods.
+    dtype
+        Type of the weights.
+
+    Raises
+    ------
+    InputError
+        If there are more than 2,000 coefficients for each component.
+
+    Examples
+    --------
+    >>> model = vp.models.LeapfrogMap(dim=2, window=3, degree=3)
+    >>> model.window, model.prediction_window, sum(p.numel() for p in model.parameters())
+    (3, 1, 70)
+    >>> print(model.structure.form, model.structure.space)
+    volume windows
+    """
+
+    name = "leapfrog"
+    linear_in_parameters = True
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 3,
+        degree: int = 3,
+        periodic: Periods = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, periodic=periodic)
+        core = LeapfrogLayer(dim, degree, window=window, periodic=[*components.periods])
+        super().__init__(core, components, window, 1, dtype=dtype)
+
+    @property
+    def shifts(self) -> bool:
+        """Whether old states stay beside a map of windows: here the shift is part of the map."""
+        return False
+
+    def _shifted(self, window: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        kept = window[..., 1:, :].expand(*images.shape[:-2], -1, -1)  # free of rounding
+        return torch.cat([kept, images[..., -1:, :]], -2)  # (..., window, dim)

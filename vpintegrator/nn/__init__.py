@@ -37,6 +37,7 @@ from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians as El
 from vpintegrator.nn.exact_flows import LearnedSplitting as LearnedSplitting
 from vpintegrator.nn.feed_forward import AffineMap as AffineMap
 from vpintegrator.nn.feed_forward import EncoderBlock as EncoderBlock
+from vpintegrator.nn.feed_forward import LeapfrogLayer as LeapfrogLayer
 from vpintegrator.nn.feed_forward import PointwiseFeedForward as PointwiseFeedForward
 from vpintegrator.nn.feed_forward import PolynomialLayer as PolynomialLayer
 from vpintegrator.nn.feed_forward import ResidualLayer as ResidualLayer

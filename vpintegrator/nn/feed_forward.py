@@ -1,9 +1,10 @@
-"""Pointwise, residual, affine and polynomial layers, encoder blocks: they preserve nothing."""
+"""Pointwise, residual, affine and polynomial layers, encoder blocks, polynomial leapfrogs."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -347,6 +348,7 @@ class PolynomialLayer(Layer):
     """
 
     shown = ("dim", "degree", "window")
+    unread: ClassVar[tuple[int, ...]] = ()  # rows that the polynomial does not read
     chosen: torch.Tensor
     box_shift: torch.Tensor
     box_scale: torch.Tensor
@@ -368,7 +370,8 @@ class PolynomialLayer(Layer):
         self.degree = checked_degree(degree)
         self.margin = margin
         self.window = whole("window", window)
-        self.size = self.dim * self.window  # number of variables
+        self.read = self.window - len(self.unread)
+        self.size = self.dim * self.read  # number of variables
         self.kinds = families(self.size, periodic)
         self.angles = [k for k in range(self.dim) if self.kinds[k].is_angle]
         self.constant("chosen", torch.tensor(terms(degree, self.kinds)))  # (term, size)
@@ -411,14 +414,15 @@ class PolynomialLayer(Layer):
         """Return the newest state and the differences (..., size) of states or windows."""
         if self.window == 1:
             return z
-        change = z[..., 1:, :] - z[..., :-1, :]  # (..., window - 1, dim)
+        rows = z[..., -self.read :, :]
+        change = rows[..., 1:, :] - rows[..., :-1, :]  # (..., read - 1, dim)
         if self.angles:
             each = list(change.unbind(-1))
             for k in self.angles:
                 each[k] = torch.atan2(torch.sin(each[k]), torch.cos(each[k]))
             change = torch.stack(each, -1)
-        rows = [change[..., row, :] for row in reversed(range(self.window - 1))]
-        return torch.cat([z[..., -1, :], *rows], -1)
+        changes = [change[..., row, :] for row in reversed(range(self.read - 1))]
+        return torch.cat([z[..., -1, :], *changes], -1)
 
     def values(self, z: torch.Tensor) -> torch.Tensor:
         """Return the values of the terms (..., term) at states (..., dim) or windows."""
@@ -430,8 +434,86 @@ class PolynomialLayer(Layer):
         return products
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        change = self.values(z) @ self.coefficients  # (..., dim)
+        return self.shifted(z, self.values(z) @ self.coefficients)
+
+    def origin(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the state (..., dim) to which the polynomial adds, of states or windows."""
+        return z if self.window == 1 else z[..., -1, :]
+
+    def shifted(self, z: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+        """Return the next states or windows, given the value (..., dim) of the polynomial."""
+        new = self.origin(z) + change
         if self.window == 1:
-            return z + change
-        new = z[..., -1:, :] + change.unsqueeze(-2)
-        return torch.cat([z[..., 1:, :], new], -2)  # (..., window, dim)
+            return new
+        return torch.cat([z[..., 1:, :], new.unsqueeze(-2)], -2)  # (..., window, dim)
+
+
+class LeapfrogLayer(PolynomialLayer):
+    r"""Polynomial leapfrog of windows, which preserves their volume.
+
+    .. math:: (z_1, \dots, z_T) \mapsto (z_2, \dots, z_T,\; z_1 + f(z_2, \dots, z_T))
+
+    with a polynomial f, zero at first, of the newest state and the differences as in
+    :class:`PolynomialLayer`. The oldest state is added, and enters nowhere else. So the determinant
+    of the map of windows is 1 or -1 whatever f is, and the inverse is a formula. With T = 2 and
+    :math:`f = 2 h v(z_2)` it is the explicit midpoint rule of a vector field v.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state.
+    degree : int
+        Largest total degree of a term.
+    window : int
+        States of a window, at least 2; f reads all but the oldest.
+    periodic, margin, device, dtype
+        As in :class:`PolynomialLayer`.
+
+    Raises
+    ------
+    InputError
+        If the window is too short, or there are more than 2,000 terms.
+
+    Examples
+    --------
+    >>> layer = vp.nn.LeapfrogLayer(dim=2, degree=3, window=3)
+    >>> Z = torch.rand(5, 3, 2, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
+    True
+    """
+
+    volume_preserving = True
+    unread = (0,)
+
+    @on_cpu
+    def __init__(
+        self,
+        dim: int,
+        degree: int = 3,
+        *,
+        window: int = 2,
+        periodic: Sequence[int] = (),
+        margin: float = 1.05,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        whole("window", window, 2)
+        super().__init__(
+            dim,
+            degree,
+            window=window,
+            periodic=periodic,
+            margin=margin,
+            device=device,
+            dtype=dtype,
+        )
+
+    def origin(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the oldest state (..., dim)."""
+        return z[..., 0, :]
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the windows (..., window, dim) that ``forward`` maps to z."""
+        change = self.values(torch.cat([z[..., :1, :], z[..., :-1, :]], -2)) @ self.coefficients
+        oldest = z[..., -1, :] - change  # (..., dim)
+        return torch.cat([oldest.unsqueeze(-2), z[..., :-1, :]], -2)

@@ -166,7 +166,7 @@ def fit(
         train = partial(Trainer, seed=seed, form=required)
         share = SEARCHED if len(tried) > 1 else 1.0  # of several kinds one is chosen by orbits
         searching = budget.part(share, epochs=budget.epochs)
-        trials = _Trials(training_data, searching, train, is_cheapest)
+        trials = _Trials(training_data, searching, train, is_cheapest, required)
         stopped_by = trials.run(tried, progress, finds)
         fits = trials.fits
         if required is not None:
@@ -235,11 +235,13 @@ class _Trials:
         budget: Budget,
         trainer: Callable[..., Trainer],
         is_cheapest: bool,
+        form: str | None = None,
     ) -> None:
         self.data = data
         self.budget = budget
         self.trainer = trainer
         self.is_cheapest = is_cheapest
+        self.form = form
         self.fits: list[Fit] = []
         self.left_out: list[Fit] = []  # fits of windows that gain nothing
         self.refusals: list[str] = []
@@ -312,7 +314,8 @@ class _Trials:
         self.refusals += [prefix.format(kind.name, why) for kind, why in reasons if why is not None]
         for place, kind in enumerate(admitted):
             is_only = len(kinds) == 1 and not fits
-            if not is_only and not kind.is_needed(data, [] if self.is_cheapest else fits):
+            eligible = [fit for fit in fits if self.form is None or fit.structured]
+            if not is_only and not kind.is_needed(data, [] if self.is_cheapest else eligible):
                 continue
             self.update(description=kind.name, training="")
             # solves leave half of the time to what is trained by iterations

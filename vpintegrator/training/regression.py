@@ -41,11 +41,15 @@ from vpintegrator.training.linear import (
     normalised_pairs,
 )
 from vpintegrator.training.residuals import ParameterVector, reciprocal_spread
+from vpintegrator.training.stability import Bounds, half_of_digits, lost_orbits
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
 STEPS = 50  # of orbits by which the penalty of maps of windows is chosen, if they are as long
 ORBITS = 100
+ITERATED = 30  # of these orbits, for many more steps
+MANY = 500
 PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
+DENSE = 10.0 ** np.arange(-30, 3, 0.5)  # of windows, as orbits are lost from a penalty on
 
 
 def solve(
@@ -180,10 +184,11 @@ def fit_polynomial(
 ) -> LinearFit:
     r"""Set the coefficients of a polynomial map by ridge regression.
 
-    .. math:: \min_c \sum_n \Big\| z_n' - z_n - \sum_e c_e \varphi_e(x_n) \Big\|^2
+    .. math:: \min_c \sum_n \Big\| z_n' - o_n - \sum_e c_e \varphi_e(x_n) \Big\|^2
         + \lambda \sum_e \prod_k r_k^{2 e_k} \|c_e\|^2
 
-    Variables x are the components of a state z, or those of a window of states that ends with z.
+    Variables x are the components of a state, or those of a window of states. The polynomial adds
+    to the newest state o, or to the oldest one of a leapfrog.
 
     The penalty :math:`\lambda` and the decays r are those of the least error of pairs that are left
     out. Coefficients of analytic functions decay geometrically with the degree, at a rate of their
@@ -193,7 +198,7 @@ def fit_polynomial(
     True windows fill a surface in the space of windows. Across it the pairs say nothing, and the
     penalty decides where windows beside it go. So windows have no decays, as these favour low
     degrees, with which orbits leave the surface. Where orbits are given the penalty is that of the
-    least error after many steps.
+    least error after many steps, or a larger one that loses fewer orbits.
 
     Parameters
     ----------
@@ -229,16 +234,17 @@ def fit_polynomial(
     assert isinstance(layer, PolynomialLayer)
     some = slice(max(most // len(layer.orders), 2))
     before, after = _pairs_of(model, inputs[some], targets[some])
-    newest = before if layer.window == 1 else before[:, -1]  # (pair, dim)
+    origin = layer.origin(before)  # (pair, dim)
     with torch.no_grad():
         if layer.window > 1:
             layer.adapt_to(before)
         values = layer.values(before).numpy()
     if folds is not None:
         folds = np.where(folds < 0, -1, folds % FOLDS)
-    change = (after - newest).numpy()
+    change = (after - origin).numpy()
     weight = reciprocal_spread(after).numpy()
-    ridge = _Ridge(values, change, layer.orders.numpy(), weight, folds)
+    tried = PENALTIES if layer.window == 1 else DENSE
+    ridge = _Ridge(values, change, layer.orders.numpy(), weight, folds, tried)
     begins = [np.full(layer.size, 8.0)]
     if start is not None:
         assert isinstance(start.core, PolynomialLayer)
@@ -253,8 +259,7 @@ def fit_polynomial(
         best = int(means.argmin())
         solutions = ridge.coefficients(rates)  # (penalty, term, dim)
         if orbits is not None:
-            near = np.flatnonzero(means <= looser**2 * means[best])
-            best = int(near[_most_stable(model, torch.from_numpy(solutions[near]), orbits)])
+            best = _stable_penalty(model, solutions, means, orbits, after, looser)
         coefficients = solutions[best]
     with torch.no_grad():
         layer.coefficients.copy_(torch.from_numpy(coefficients))
@@ -262,12 +267,49 @@ def fit_polynomial(
     typical, deviation = trimmed(squares[best])
     sizes = coefficients.size, coefficients.size, len(before)
     error = math.sqrt(squares[best].mean())
-    penalty = float(PENALTIES[best])
+    penalty = float(tried[best])
     return LinearFit(*sizes, error, math.sqrt(typical), deviation, penalty)
 
 
+def _stable_penalty(
+    model: Model,
+    solutions: np.ndarray,
+    means: np.ndarray,
+    orbits: Pair,
+    states: torch.Tensor,
+    looser: float,
+) -> int:
+    """Return the number of the penalty whose map follows orbits best and loses none.
+
+    The penalty of the least error after the known steps comes first, then larger ones with at least
+    half of the digits of one step, up to the first that loses no orbit; or the one that loses
+    fewest.
+    """
+    layer = model.core
+    assert isinstance(layer, PolynomialLayer)
+    best = int(means.argmin())
+    near = np.flatnonzero(means <= looser**2 * means[best])
+    first = int(near[_most_accurate(model, torch.from_numpy(solutions[near]), orbits)])
+    limit = max(half_of_digits(math.sqrt(means[best])) ** 2, means[first])
+    larger = [k for k in range(first, len(means)) if means[k] <= limit]
+    windows = model.coordinates(orbits.inputs[:ITERATED].double().cpu()).detach()
+    domain = Bounds.twice(states, layer.angles)
+
+    def lost(k: int, most: float) -> int:
+        c = torch.from_numpy(solutions[k])  # (term, dim)
+        return lost_orbits(
+            lambda z: layer.shifted(z, layer.values(z) @ c), windows, domain, most, MANY
+        )
+
+    stable = next((k for k in larger if not lost(k, 1)), None)
+    if stable is not None:
+        return stable
+    # all lose orbits, and count fewer steps: they take long to be told apart
+    return min(larger, key=lambda k: lost(k, math.inf))
+
+
 @torch.no_grad()
-def _most_stable(model: Model, solutions: torch.Tensor, orbits: Pair) -> int:
+def _most_accurate(model: Model, solutions: torch.Tensor, orbits: Pair) -> int:
     """Return the number of the coefficients (solution, term, dim) that follow orbits best.
 
     Errors of an orbit count up to its spread, so that few lost orbits do not decide alone. Among
@@ -283,7 +325,7 @@ def _most_stable(model: Model, solutions: torch.Tensor, orbits: Pair) -> int:
     squares = torch.zeros(windows.shape[:2], dtype=torch.float64)
     for time in range(layer.window - 1, layer.window - 1 + steps):
         check_time()
-        newest = windows[..., -1, :] + layer.values(windows) @ solutions  # (solution, orbit, dim)
+        newest = layer.origin(windows) + layer.values(windows) @ solutions  # (solution, orbit, dim)
         wrong = ((newest - true[:, time]) * weight).square().mean(-1)
         squares = torch.maximum(squares, wrong.nan_to_num(1.0, 1.0).clamp(max=1.0))
         newest = newest.nan_to_num(0.0, 0.0, 0.0).clamp(-1e3, 1e3)  # lost: its error stays
@@ -338,6 +380,8 @@ class _Ridge:
         Reciprocal size of errors of each component.
     folds
         Argument of ``fit_polynomial``.
+    tried : (penalty,)
+        Penalties relative to the number of pairs.
     decompositions
         Singular value decomposition of all pairs at the rates that were asked for last.
     """
@@ -347,12 +391,13 @@ class _Ridge:
     orders: np.ndarray
     weight: np.ndarray
     folds: np.ndarray | None
+    tried: np.ndarray
     decompositions: dict[bytes, Any] = field(default_factory=dict)
 
     @property
     def penalties(self) -> np.ndarray:
         """Penalties (penalty, 1) of the sum over all pairs."""
-        return PENALTIES[:, None] * len(self.values)
+        return self.tried[:, None] * len(self.values)
 
     def least_error(self, rates: np.ndarray) -> float:
         """Return the mean square error of pairs that are left out, with the best penalty."""

@@ -233,7 +233,9 @@ class Trainer:
         """
         claimed = map.structure.keeps_volume
         claimed = claimed or (isinstance(map, Model) and map.measure_preserving)
-        structured = self.kind.structured or claimed
+        # the volume of windows is no structure of a system of which a part is observed
+        is_of_windows = map.structure.space == "windows" and self.data.may_be_incomplete
+        structured = self.kind.structured or (claimed and not is_of_windows)
         if self.form is not None:
             structured = keeps(map, self.form)
         fit = Fit(

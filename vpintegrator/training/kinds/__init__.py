@@ -16,6 +16,7 @@ from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittin
 from vpintegrator.training.kinds.kind import Kind, ModelKind
 from vpintegrator.training.kinds.lagrangian import DiscreteLagrangians
 from vpintegrator.training.kinds.unstructured import (
+    Leapfrogs,
     LinearMaps,
     Network,
     PolynomialRegression,
@@ -43,6 +44,7 @@ def kinds_of_windows(window: int) -> tuple[Kind, ...]:
     return (
         *lagrangians,
         PolynomialRegression({"window": window}),
+        Leapfrogs({"window": window}),
         Couplings({"window": window}, architecture="vpt"),
         Network({"window": window}, architecture="transformer"),
     )
@@ -97,6 +99,7 @@ def search(
         "sgf": GeneratingFunctions(*fixed, form="symplectic"),
         "vpgf": GeneratingFunctions(*fixed, form="volume"),
         "polynomial": PolynomialRegression(*fixed),
+        "leapfrog": Leapfrogs(*fixed),
         "lagrangian": DiscreteLagrangians(*fixed),
         "additive": AdditiveHamiltonians(*fixed),
     }

@@ -57,6 +57,8 @@ class PolynomialRegression(ModelKind):
     patience: int = 3
     name: ClassVar[str] = "polynomial regression"
     structured: ClassVar[bool] = False
+    architecture: ClassVar[str] = "polynomial"
+    shortest: ClassVar[int] = 1  # window without the argument
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no polynomial regression, or None."""
@@ -84,7 +86,7 @@ class PolynomialRegression(ModelKind):
         before: Model | None = None
         for degree in range(1, self.highest + 1) if given is None else [given]:
             try:
-                model = self.build(data, "polynomial", train.seed, self._sizes(degree))
+                model = self.build(data, self.architecture, train.seed, self._sizes(degree))
             except InputError:
                 if before is None:
                     raise
@@ -103,8 +105,24 @@ class PolynomialRegression(ModelKind):
 
     @property
     def _window(self) -> int:
-        window: int = self.arguments.get("window", 1)
+        window: int = self.arguments.get("window", self.shortest)
         return window
+
+
+@dataclass(frozen=True)
+class Leapfrogs(PolynomialRegression):
+    """Polynomial leapfrogs of windows, by degree: for the volume of windows.
+
+    They err more than polynomials of the same window, which need not keep it.
+    """
+
+    name: ClassVar[str] = "leapfrogs"
+    architecture: ClassVar[str] = "leapfrog"
+    shortest: ClassVar[int] = 2
+
+    def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
+        """Whether no other map can be chosen, as where the volume must be kept."""
+        return not fits
 
 
 @dataclass(frozen=True)
