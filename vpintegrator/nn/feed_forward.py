@@ -477,7 +477,7 @@ class LeapfrogLayer(PolynomialLayer):
     Examples
     --------
     >>> layer = vp.nn.LeapfrogLayer(dim=2, degree=3, window=3)
-    >>> Z = torch.rand(5, 3, 2, dtype=torch.float64)
+    >>> Z = torch.rand(5, 3, 2)
     >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
     True
     """
