@@ -103,3 +103,15 @@ def test_angles_are_found_in_states_that_claim_none():
     turned = result.model.map(before[:50, None] + [2 * np.pi, 0])[:, 0] - [2 * np.pi, 0]
     np.testing.assert_allclose(turned, result.model.map(before[:50, None])[:, 0], atol=1e-10)
     assert result.error < 1e-6
+
+
+def test_volume_is_left_where_the_map_is_symplectic():
+    """The larger polynomials of the volume form end where they gain nothing."""
+    before, after = pairs(
+        lambda q: np.tanh(3 * q[..., ::-1]) - 2 * q, [-1] * 4, [1] * 4, 4, count=1600
+    )
+    kinds = [GeneratingFunctions(), GeneratingFunctions(form="volume")]
+    result = vp.fit((before, after), kinds, step=0.2, progress=False)
+    assert result.model.structure.is_symplectic
+    volume = [fit.model for fit in result.tried if not fit.model.structure.is_symplectic]
+    assert volume and max(model.arguments["degree"] for model in volume) == 6

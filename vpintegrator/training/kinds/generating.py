@@ -172,8 +172,14 @@ class GeneratingFunctions(ModelKind):
         return super().admits(data)
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
-        """Whether the map keeps the form, and no explicit one is at rounding."""
-        return self.form in forms(data) and super().is_needed(data, fits)
+        """Whether the map keeps the form, and no explicit one is at rounding.
+
+        Volume alone is not kept where a symplectic map is as good as data of usual tolerances.
+        """
+        known = forms(data)
+        if self.form == "volume" and "symplectic" in known and least(fits) <= TOLERANCES.exact:
+            return False
+        return self.form in known and super().is_needed(data, fits)
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Solve for polynomials by degree, then beside exact terms, and for maps in a row."""
@@ -211,6 +217,8 @@ class GeneratingFunctions(ModelKind):
         least = min((fit.error for fit in own), default=math.inf)
         goes_on = bool(own) and fits[-1].error <= least and least > 10 * TOLERANCES.rounding
         if not own or least <= max(train.budget.target, 10 * TOLERANCES.rounding):
+            return
+        if self._is_symplectic(own[-1], fits):
             return
         trial = _Trial(self, data, train.seed)
         if trial.terms < min(self.weighted_terms, self.fewest_terms):
@@ -289,6 +297,22 @@ class GeneratingFunctions(ModelKind):
             rounding = TOLERANCES.rounding if data.is_few else TOLERANCES.rounding / 10
             if sizes.end(fit.error, patience, train.budget.target, rounding):
                 return
+            if self._is_symplectic(fit, fits):
+                return
+
+    def _is_symplectic(self, fit: Fit, fits: Sequence[Fit]) -> bool:
+        """Whether a map of this volume errs as much as a symplectic one of the same degree."""
+        degree = fit.model.arguments["degree"]
+        if self.form != "volume" or degree < self.compared:
+            return False
+        rivals = [
+            other.error
+            for other in fits
+            if other.kind == self.name
+            and other.model.structure.is_symplectic
+            and other.model.arguments["degree"] == degree
+        ]
+        return min(rivals, default=math.inf) <= 2 * fit.error
 
     def _model(
         self, data: TrainingData, degree: int, seed: int, functions: Mapping[str, Any]
