@@ -108,10 +108,10 @@ def test_angles_are_found_in_states_that_claim_none():
 def test_volume_is_left_where_the_map_is_symplectic():
     """The larger polynomials of the volume form end where they gain nothing."""
     before, after = pairs(
-        lambda q: np.tanh(3 * q[..., ::-1]) - 2 * q, [-1] * 4, [1] * 4, 4, count=1600
+        lambda q: -np.tanh(2 * q.sum(-1, keepdims=True)) - q, [-1] * 4, [1] * 4, 4, 600
     )
-    kinds = [GeneratingFunctions(), GeneratingFunctions(form="volume")]
+    kinds = [GeneratingFunctions(coefficients=250), GeneratingFunctions(form="volume")]
     result = vp.fit((before, after), kinds, step=0.2, progress=False)
     assert result.model.structure.is_symplectic
-    volume = [fit.model for fit in result.tried if not fit.model.structure.is_symplectic]
+    volume = [fit.model for fit in result.tried if fit.model.name == "vpgf"]
     assert volume and max(model.arguments["degree"] for model in volume) == 6

@@ -309,7 +309,7 @@ class GeneratingFunctions(ModelKind):
             other.error
             for other in fits
             if other.kind == self.name
-            and other.model.structure.is_symplectic
+            and other.model.name == ARCHITECTURES["symplectic"]
             and other.model.arguments["degree"] == degree
         ]
         return min(rivals, default=math.inf) <= 2 * fit.error
