@@ -83,6 +83,12 @@ def test_other_names_are_those_of_the_same_maps():
     assert data.method == "stoermer-verlet" and data.is_classical
 
 
+def test_no_model_has_the_name_of_a_method():
+    """Both are arguments of one command."""
+    methods = {*METHODS, *names.OTHER_NAMES}
+    assert not methods & {*vp.models.ARCHITECTURES}
+
+
 def test_help_of_a_callable_module_is_that_of_the_call():
     text = pydoc.plain(pydoc.render_doc(vp.rollout))
     start = text[: text.index("PACKAGE CONTENTS")]

@@ -106,6 +106,7 @@ SYMPLECTIC = {
     "sympnet-la": ("sympnet-la", {"linear": 1}),
     "henonnet": ("henonnet", {"width": 5}),
     "ghnn": ("ghnn", {"width": 4}),
+    "additive": ("additive", {"degree": 3}),
     "separable energies": ("hnn", {"separable": True, "width": 4}),
     "separable energies, fourth order": (
         "hnn",
@@ -146,7 +147,7 @@ CASES["polynomials of windows of angles"] = (
     "polynomial",
     {"dim": 2, "window": 2, "periodic": [(1, 6.0)]},
 )
-CASES["leapfrog of angles"] = ("leapfrog", {"dim": 2, "window": 4, "periodic": [(1, 6.0)]})
+CASES["leapfrog of angles"] = ("window-leapfrog", {"dim": 2, "window": 4, "periodic": [(1, 6.0)]})
 CASES["explicit time"] = ("spff", POLYNOMIAL | {"dim": 5, "explicit_time": True})
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import vpintegrator as vp
 from tests.training.conftest import fit_with
-from vpintegrator.training.orbits import EXACT, follow, iterated
+from vpintegrator.training.orbits import follow, iterated
+from vpintegrator.training.results import TOLERANCES
 from vpintegrator.training.training_data import TrainingData
 
 TURN = np.array([[0.8, -0.6], [0.6, 0.8]])
@@ -91,7 +92,7 @@ def test_a_better_map_that_loses_orbits_is_set_aside(tmp_path):
 
 def test_what_cannot_be_doubted_is_not_iterated(tmp_path):
     data = data_of(TURN, tmp_path)
-    sure = [fit_with(EXACT / 2, model=Linear(TURN)), fit_with(1e-3, model=Linear(TURN))]
+    sure = [fit_with(TOLERANCES.exact / 2, model=Linear(TURN)), fit_with(1e-3, model=Linear(TURN))]
     assert iterated(sure, data) == sure
     single = [fit_with(1e-3, model=Linear(TURN))]
     assert iterated(single, data) == single

@@ -136,7 +136,7 @@ def test_lost_orbits_are_counted(factor, dim):
 def test_a_leapfrog_follows_observations_and_keeps_the_volume_of_windows(components):
     dataset = observed("rigid-body", components, count=120, steps=22)
     data = TrainingData(dataset)
-    model = vp.models.build(dataset.system, "leapfrog", {"window": 3, "degree": 5})
+    model = vp.models.build(dataset.system, "window-leapfrog", {"window": 3, "degree": 5})
     data.normalise(model)
     solve(model, data)
     states = dataset.states("test")
@@ -156,7 +156,7 @@ def test_the_volume_of_windows_is_taken_where_it_is_asked_for():
     """A more accurate map without it does not end the search."""
     dataset = observed("rigid-body", ["z1", "z2"], count=60, steps=12)
     kinds = [vp.training.search("polynomial", {"window": 2, "degree": 7})]
-    kinds.append(vp.training.search("leapfrog", {"window": 3, "degree": 3}))
+    kinds.append(vp.training.search("window-leapfrog", {"window": 3, "degree": 3}))
     free = vp.fit(dataset, kinds, seconds=600, progress=False)
     assert free.kind == "polynomial regression" and free.error < 1e-9
     result = vp.fit(dataset, kinds, structure="volume", seconds=600, progress=False)

@@ -39,7 +39,7 @@ CLASSES = {
     "vpgf": "generating_functions.VolumePreservingGeneratingFunctionMap",
     "additive": "additive.AdditiveHamiltonianMap",
     "lagrangian": "discrete_lagrangian.DiscreteLagrangianMap",
-    "leapfrog": "volume_preserving.LeapfrogMap",
+    "window-leapfrog": "volume_preserving.LeapfrogMap",
     "sympnet-g": "sympnets.GradientSympNet",
     "sympnet-la": "sympnets.LinearActivationSympNet",
     "henonnet": "sympnets.HenonNet",
@@ -70,7 +70,7 @@ GROUPS = {
         "vpgf": "volume-preserving map of generating functions: one step, by one linear solve",
         "additive": "additive Hamiltonian: sums of functions of parts, by a splitting, one step",
         "lagrangian": "discrete Lagrangian: two steps of positions alone, by one linear solve",
-        "leapfrog": "polynomial leapfrog: the volume of windows is kept, by ridge regression",
+        "window-leapfrog": "polynomial leapfrog: the volume of windows is kept, ridge regression",
     },
     "baselines": {
         "sympnet-g": "G-SympNet: gradient modules, symplectic",

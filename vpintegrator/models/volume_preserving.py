@@ -321,7 +321,7 @@ class LeapfrogMap(Model):
     volume windows
     """
 
-    name = "leapfrog"
+    name = "window-leapfrog"
     linear_in_parameters = True
 
     @default_dtype(torch.float64)

@@ -99,7 +99,7 @@ def search(
         "sgf": GeneratingFunctions(*fixed, form="symplectic"),
         "vpgf": GeneratingFunctions(*fixed, form="volume"),
         "polynomial": PolynomialRegression(*fixed),
-        "leapfrog": Leapfrogs(*fixed),
+        "window-leapfrog": Leapfrogs(*fixed),
         "lagrangian": DiscreteLagrangians(*fixed),
         "additive": AdditiveHamiltonians(*fixed),
     }

@@ -117,7 +117,7 @@ class Leapfrogs(PolynomialRegression):
     """
 
     name: ClassVar[str] = "leapfrogs"
-    architecture: ClassVar[str] = "leapfrog"
+    architecture: ClassVar[str] = "window-leapfrog"
     shortest: ClassVar[int] = 2
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
