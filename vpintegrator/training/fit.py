@@ -38,6 +38,8 @@ NOTHING_LEARNED = (
 
 SEARCHED = 0.9  # part of the seconds in which maps are trained; then held-out orbits judge them
 
+SOLVED = 0.75  # part of the seconds left that a kind of solves may take where others iterate
+
 UNDETERMINED = (
     "the observations are noisy, too few, or of too few components; a longer window is tried by "
     "window, with --window"
@@ -318,10 +320,11 @@ class _Trials:
             if not is_only and not kind.is_needed(data, [] if self.is_cheapest else eligible):
                 continue
             self.update(description=kind.name, training="")
-            # solves leave half of the time to what is trained by iterations
             later = sum(other.iterative for other in admitted[place + 1 :])
-            rest = 1 + later if kind.iterative else 1 + min(later, 1)
-            part = budget.part(1 / rest, epochs=budget.epochs)
+            share = 1 / (1 + later)
+            if not kind.iterative:
+                share = SOLVED if later else 1.0
+            part = budget.part(share, epochs=budget.epochs)
             train = self.trainer(kind, data, part, fits, show=self.update, report=self._report)
             with stopping() as stop, part.hold():
                 try:
