@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
     @property
     def words(self) -> str:
-        """How its windows move on."""
+        """The move of its windows, in words."""
         if self.window == 1:
             return "last state"
         return "whole" if self.new == self.window else "shifted"

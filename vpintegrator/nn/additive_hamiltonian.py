@@ -225,7 +225,7 @@ class PartSum(Layer):
 
 
 class AdditiveHamiltonian(InvertibleLayer, InUnits):
-    r"""One step of a splitting method for a Hamiltonian that is a sum of functions of one variable.
+    r"""A step of a splitting method for a Hamiltonian that is a sum of functions of one variable.
 
     .. math:: H(q, p) = \sum_e f_e(s_e(q)) + \sum_e k_e(s_e(p))
 

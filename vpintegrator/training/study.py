@@ -224,7 +224,7 @@ def _check_value(name: str, value: Any) -> None:
 
 @dataclass(frozen=True)
 class StudyTask:
-    """One training of a study.
+    """A training of a study.
 
     Attributes
     ----------
