@@ -148,20 +148,20 @@ def real_array(argument: str, value: Any, axes: Collection[str] | None) -> Any:
     """
     import numpy as np
 
-    found = None
+    array = None
     with suppress(TypeError, ValueError, RuntimeError):
-        found = as_numpy(value)
-    if found is not None and found.dtype.kind == "c":
+        array = as_numpy(value)
+    if array is not None and array.dtype.kind == "c":
         raise InputError(f"{argument} must be an array of real numbers, not of complex ones")
-    if found is None or found.dtype.kind not in "fiu":
+    if array is None or array.dtype.kind not in "fiu":
         raise InputError(f"{argument} must be an array of numbers, not {shown(value)}")
-    found = found.astype(np.float64, copy=False)
+    array = array.astype(np.float64, copy=False)
     if axes is None:
-        return found
-    if found.ndim != len(axes) or 0 in found.shape:
+        return array
+    if array.ndim != len(axes) or 0 in array.shape:
         wanted = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
-        raise InputError(f"{argument} has shape {found.shape}, but {wanted} is expected")
-    return found
+        raise InputError(f"{argument} has shape {array.shape}, but {wanted} is expected")
+    return array
 
 
 def real_values(source: str, values: Any) -> Any:
@@ -188,13 +188,13 @@ def real_values(source: str, values: Any) -> Any:
         if hasattr(values, "detach"):
             values = values.detach().cpu()
             values = (values if values.is_complex() else values.double()).numpy()
-        found = np.ma.asanyarray(values) if np.ma.isMaskedArray(values) else np.asarray(values)
-        entries = found.ravel().tolist() if found.dtype.kind == "O" else ()
-        if found.dtype.kind == "c" or any(isinstance(entry, complex) for entry in entries):
+        array = np.ma.asanyarray(values) if np.ma.isMaskedArray(values) else np.asarray(values)
+        entries = array.ravel().tolist() if array.dtype.kind == "O" else ()
+        if array.dtype.kind == "c" or any(isinstance(entry, complex) for entry in entries):
             raise complex_values(source)
-        if isinstance(found, np.ma.MaskedArray):
-            return np.ma.filled(found.astype(np.float64), np.nan)
-        return np.array(found, dtype=np.float64)
+        if isinstance(array, np.ma.MaskedArray):
+            return np.ma.filled(array.astype(np.float64), np.nan)
+        return np.array(array, dtype=np.float64)
     except ComplexValues:
         raise
     except (TypeError, ValueError, RuntimeError):

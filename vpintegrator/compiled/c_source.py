@@ -146,8 +146,8 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
         """Return a loop over the function of the C library."""
         return filled("library", name=name, called=f"{name}{'f' * (real == 'float')}(")
 
-    found = [filled(name) for name in _OF_NUMBERS if name in names]
-    found += [library(name) for name in FUNCTIONS if name in names and name not in own]
+    sources = [filled(name) for name in _OF_NUMBERS if name in names]
+    sources += [library(name) for name in FUNCTIONS if name in names and name not in own]
     if own:
         better = {"bits": filled("bits")}
         for name in own:
@@ -159,8 +159,8 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
                 better[name] = filled(name)
         texts = ("\n\n".join(each) for each in (map(library, own), better.values()))
         branches = "\n#else\n".join(texts)
-        found += [filled("widest"), f"{filled('plain')}\n{branches}\n#endif"]
-    return "\n\n".join(found)
+        sources += [filled("widest"), f"{filled('plain')}\n{branches}\n#endif"]
+    return "\n\n".join(sources)
 
 
 def _format(real: str) -> dict[str, Any]:

@@ -226,13 +226,13 @@ def described(model: Model) -> list[str]:
     name = ": ".join(filter(None, (model.name or type(model).__name__, model.description)))
     system = origin.system
     parameters = system.definitions if system else {}
-    found = {"system": system.name if system else "", "step": str(origin.step or "")}
+    values = {"system": system.name if system else "", "step": str(origin.step or "")}
     components = f": {_listed(system.components)}" if system and system.dim == model.dim else ""
-    found["states"] = f"{model.dim} components{components}"
+    values["states"] = f"{model.dim} components{components}"
     if model.explicit_time:
         time = model.get_buffer("time_step").item()
-        found["time"] = f"the last component, which a step moves on by {time:g}"
-    found["parameters"] = _listed(f"{key} = {json.dumps(v)}" for key, v in parameters.items())
+        values["time"] = f"the last component, which a step moves on by {time:g}"
+    values["parameters"] = _listed(f"{key} = {json.dumps(v)}" for key, v in parameters.items())
     kept = {
         "the symplectic form": structure.is_symplectic,
         "the form of its discrete Lagrangian": structure.form == "lagrangian",
@@ -240,14 +240,14 @@ def described(model: Model) -> list[str]:
         "the volume of its chart": model.measure_preserving and not structure.keeps_volume,
         "reversing symmetries": bool(structure.reversing_symmetries),
     }
-    found["keeps"] = ", ".join(law for law, holds in kept.items() if holds)
+    values["keeps"] = ", ".join(law for law, holds in kept.items() if holds)
     history = model.record.history
     of = " of its family" * (origin.member is not None)
     if history is not None and math.isfinite(history.test_error):
         error = f"relative error one window ahead {history.test_error:.2e}"
-        found["training"] = f"{error} on test data{of}"
-    found["made by"] = f"vpintegrator {version('vpintegrator')}"
-    facts = [name, *(f"{key}: {text}" for key, text in found.items() if text)]
+        values["training"] = f"{error} on test data{of}"
+    values["made by"] = f"vpintegrator {version('vpintegrator')}"
+    facts = [name, *(f"{key}: {text}" for key, text in values.items() if text)]
     return [printable(fact, _LONGEST) for fact in facts]
 
 

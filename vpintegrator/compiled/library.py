@@ -228,9 +228,9 @@ def find_compiler() -> tuple[str, ...]:
         name, *arguments = [chosen] if shutil.which(chosen) else shlex.split(chosen)
     except ValueError as error:
         raise NotCompilable(f"CXX is no command: {error}") from None
-    if not (found := shutil.which(name)):
+    if not (program := shutil.which(name)):
         raise NotCompilable(f"the compiler {name} in CXX was not found")
-    return (found, *arguments)
+    return (program, *arguments)
 
 
 @functools.cache

@@ -233,19 +233,19 @@ def verify(machine: Map, original: ClassicalMap, states: np.ndarray) -> None:
     near = own + _NEAR * np.abs(own).max(initial=0.0) * generator.normal(size=own.shape)
     first = np.concatenate([own, near])
     nudged = first + first * (_NUDGE * generator.normal(size=first.shape))
-    found, expected, again = (
+    images, expected, again = (
         next(each.advance(start[:, None], _STEPS))
         for each, start in ((machine, first), (original, first), (original, nudged))
     )
     # stages far from the states of a large step may be found by the one and not by the other
     implicit = isinstance(original.method, GaussLegendre)
-    finite = np.isfinite(expected) & np.isfinite(again) & (np.isfinite(found) | (not implicit))
+    finite = np.isfinite(expected) & np.isfinite(again) & (np.isfinite(images) | (not implicit))
     with np.errstate(all="ignore"):
         rounding = _AMPLIFIED * np.abs(again - expected)
         largest = np.abs(np.where(finite, expected, 0.0)).max(axis=(1, 2), keepdims=True)
         allowed = _ALLOWED * (largest + np.abs(first)[:, None]) + rounding
-        right = np.abs(found - expected) <= allowed
-    invented = np.isfinite(found[~np.isfinite(expected)]).any() and not implicit
+        right = np.abs(images - expected) <= allowed
+    invented = np.isfinite(images[~np.isfinite(expected)]).any() and not implicit
     if (finite & ~right).any() or invented:
-        error = np.abs(found - expected)[finite].max(initial=0.0)
+        error = np.abs(images - expected)[finite].max(initial=0.0)
         raise NotCompilable(f"its machine code gives other numbers than NumPy, by {error:.1e}")

@@ -199,10 +199,10 @@ class Reductions(NodeArrays):
     def _op_index_add(
         self, a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: float = 1
     ) -> np.ndarray:
-        found = np.moveaxis(a.copy(), dim, 0)
+        total = np.moveaxis(a.copy(), dim, 0)
         for place, part in zip(index, np.moveaxis(self.scaled(source, alpha), dim, 0), strict=True):
-            found[place] = self.plus(found[place], part)
-        return np.moveaxis(found, 0, dim)
+            total[place] = self.plus(total[place], part)
+        return np.moveaxis(total, 0, dim)
 
     def _op_amax(self, a: np.ndarray, dim: Any = None, keepdim: bool = False) -> np.ndarray:
         return self.reduce(self.graph.larger, a, dim, keepdim)

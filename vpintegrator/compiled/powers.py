@@ -61,9 +61,9 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
     outputs = [rewriter.node(n) for n in trace.outputs]
     if not rewriter.sums:
         return None
-    found = replace(trace, graph=rewriter.new, outputs=outputs)
+    rewritten = replace(trace, graph=rewriter.new, outputs=outputs)
     ends = [n for each in rewriter.sums for n in each.terms.values()]
-    weights = replace(found, outputs=ends).folded(values)
+    weights = replace(rewritten, outputs=ends).folded(values)
     constants = zip(ends, weights.outputs, strict=True)
     numbers = {n: weights.graph.value(constant) or 0.0 for n, constant in constants}
     for variables, terms in rewriter.sums:
@@ -74,7 +74,7 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
         )
         if not size <= _AMPLIFIED:
             return None
-    return found
+    return rewritten
 
 
 def simplest(
@@ -133,30 +133,30 @@ class _Powers:
             if m in self._number:
                 waiting.pop()
                 continue
-            found = self._sum(m)
-            needed = found.variables if found else self._old.arguments(m)
+            polynomial = self._sum(m)
+            needed = polynomial.variables if polynomial else self._old.arguments(m)
             missing = [a for a in needed if a not in self._number]
             if missing:
                 waiting += missing
                 continue
             waiting.pop()
             operation, *arguments = self._old.nodes[m]
-            if found is not None:
-                self.sums.append(found)
-                x = [self._number[v] for v in found.variables]
-                self._number[m] = self._written(found.terms, x)
+            if polynomial is not None:
+                self.sums.append(polynomial)
+                x = [self._number[v] for v in polynomial.variables]
+                self._number[m] = self._written(polynomial.terms, x)
             else:
                 self._number[m] = self.new.again(operation, arguments, self._number)
         return self._number[n]
 
     def _sum(self, n: int) -> _Polynomial | None:
         """Return a node as a polynomial that is worth writing anew."""
-        found = self._weighted.get(n)
-        if found is None or found.variables in ((), (n,)):
+        polynomial = self._weighted.get(n)
+        if polynomial is None or polynomial.variables in ((), (n,)):
             return None
         worth = self._old.nodes[n][0] in ("add", "sub", "negative")
-        weights = any(self.new.value(c) is None for c in found.terms.values())
-        return found if worth and weights and len(found.terms) > _FEWEST_TERMS else None
+        weights = any(self.new.value(c) is None for c in polynomial.terms.values())
+        return polynomial if worth and weights and len(polynomial.terms) > _FEWEST_TERMS else None
 
     def _look_at(self, n: int) -> None:
         """Note a node as a polynomial: by numbers alone, and by weights."""
@@ -168,13 +168,17 @@ class _Powers:
         self._pure[n] = self._weighted[n] = itself
         if operation not in ("add", "sub", "mul", "negative"):
             return
-        found = self._combined(operation, [self._part(a, operation) for a in arguments])
-        if found is None:
+        polynomial = self._combined(operation, [self._part(a, operation) for a in arguments])
+        if polynomial is None:
             return
-        if any(self.new.value(c) is None for c in found.terms.values()):
-            self._weighted[n] = found
-        elif operation == "mul" or len(found.variables) == 1 or self._are_circular(found.variables):
-            self._pure[n] = self._weighted[n] = found
+        if any(self.new.value(c) is None for c in polynomial.terms.values()):
+            self._weighted[n] = polynomial
+        elif (
+            operation == "mul"
+            or len(polynomial.variables) == 1
+            or self._are_circular(polynomial.variables)
+        ):
+            self._pure[n] = self._weighted[n] = polynomial
         # and the sum of two variables is one of its own
 
     def _are_circular(self, variables: Sequence[int]) -> bool:
@@ -199,21 +203,21 @@ class _Powers:
         if operation == "negative":
             return _Polynomial(variables, {e: new.negative(c) for e, c in first.items()})
         (second,) = others
-        found: dict[Exponents, int] = {}
+        terms: dict[Exponents, int] = {}
         if operation == "mul":
             if len(first) * len(second) > _MOST_TERMS:
                 return None
             for e, a in first.items():
                 for g, b in second.items():
                     own = tuple(i + j for i, j in zip(e, g, strict=True))
-                    found[own] = new.add(found.get(own, self._zero), new.mul(a, b))
-            found = self._reduced(variables, found)
+                    terms[own] = new.add(terms.get(own, self._zero), new.mul(a, b))
+            terms = self._reduced(variables, terms)
         else:
             combine = new.add if operation == "add" else new.sub
             for e in {**first, **second}:
-                found[e] = combine(first.get(e, self._zero), second.get(e, self._zero))
-        found = {e: c for e, c in found.items() if new.value(c) != 0}
-        return _Polynomial(variables, found) if len(found) <= _MOST_TERMS else None
+                terms[e] = combine(first.get(e, self._zero), second.get(e, self._zero))
+        terms = {e: c for e, c in terms.items() if new.value(c) != 0}
+        return _Polynomial(variables, terms) if len(terms) <= _MOST_TERMS else None
 
     def _reduced(
         self, variables: Sequence[int], terms: Mapping[Exponents, int]
@@ -225,19 +229,19 @@ class _Powers:
             for i, node in enumerate(nodes)
             if node[0] == "sin" and ("cos", *node[1:]) in nodes
         ]
-        found = dict(terms)
+        reduced = dict(terms)
         for sine, cosine in pairs:
-            while large := [e for e in found if e[sine] > 1]:
+            while large := [e for e in reduced if e[sine] > 1]:
                 for e in large:
-                    c = found.pop(e)
+                    c = reduced.pop(e)
                     lower = [*e]
                     lower[sine] -= 2
                     raised = [*lower]
                     raised[cosine] += 2
                     for own, part in ((lower, c), (raised, self.new.negative(c))):
                         key = tuple(own)
-                        found[key] = self.new.add(found.get(key, self._zero), part)
-        return found
+                        reduced[key] = self.new.add(reduced.get(key, self._zero), part)
+        return reduced
 
     def _written(self, terms: Mapping[Exponents, int], x: Sequence[int]) -> int:
         """Return a polynomial in nested form, by Estrin's scheme in each variable."""

@@ -165,14 +165,14 @@ class ScalarGraph:
         self, ends: Iterable[int], known: Callable[[int], bool] = lambda number: False
     ) -> list[int]:
         """Return ``ends`` and the unknown nodes on which they depend, arguments first."""
-        found: set[int] = set()
+        numbers: set[int] = set()
         waiting = list(ends)
         while waiting:
             number = waiting.pop()
-            if number not in found and not known(number):
-                found.add(number)
+            if number not in numbers and not known(number):
+                numbers.add(number)
                 waiting += self.arguments(number)
-        return sorted(found)  # the order of making
+        return sorted(numbers)  # the order of making
 
     def constant(self, value: float) -> int:
         """Return the node of a constant."""

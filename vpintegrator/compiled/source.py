@@ -106,8 +106,8 @@ def write_adjoint_source(
     states = [graph.input(i) for i in range(window * dim)]
     seeds = [graph.input(window * dim + i) for i in range(new * dim)]
     wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
-    found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
-    kept = _kept(graph, outputs, seeds, found)
+    derivatives = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
+    kept = _kept(graph, outputs, seeds, derivatives)
     constants: dict[int, int] = {}
     given = {n: i for i, n in enumerate(states)}
     forward = Program(graph, outputs, given, constants, slots=len(given), kept=kept)
@@ -115,7 +115,7 @@ def write_adjoint_source(
     given |= {n: forward.slots + i for i, n in enumerate(seeds)}
     count = len(trained)
     sinks = dict[int, list[str]]()
-    for i, n in enumerate(found):
+    for i, n in enumerate(derivatives):
         if graph.value(n) != 0:
             place = f"add_to(g + {i} * LANES, {{}});" if i < count else f"x[{i - count}] += {{}};"
             sinks.setdefault(n, []).append(place)

@@ -242,29 +242,29 @@ class _Follower(_PyTorchAlone):
         if result is None:
             return result  # such as the check that matrices had inverses
         results = [result] if isinstance(result, torch.Tensor) else list(result)
-        found = self._operations.find(name.removesuffix("_") if changed else name)
-        if found is None:
+        method = self._operations.find(name.removesuffix("_") if changed else name)
+        if method is None:
             with self:
                 if (made := operation.decompose(*args, **kwargs)) is not NotImplemented:
                     return made
                 if operation in decomposition_table:
                     return decomposition_table[operation](*args, **kwargs)
-        if found is None:
+        if method is None:
             raise NotCompilable(f"the operation {operation} is not known to the compiler")
-        nodes = self._perform(operation, found, args, kwargs)
+        nodes = self._perform(operation, method, args, kwargs)
         parts = [nodes] if isinstance(result, torch.Tensor) else list(nodes)
         for tensor, part in zip(results, parts, strict=True):
             self._know(operation, tensor, part, known)
         return result
 
     def _perform(
-        self, operation: Any, found: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+        self, operation: Any, method: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> Any:
         """Perform an operation on tensors on their nodes."""
         indexed = operation.overloadpacket.__name__ in INDEXED
         try:
             args, kwargs = tree_map(partial(self._argument, indexed=indexed), (args, kwargs))
-            return found(*args, **kwargs)
+            return method(*args, **kwargs)
         except NotCompilable:
             raise
         except Exception as error:  # called in a way that is not known

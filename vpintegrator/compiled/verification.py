@@ -70,7 +70,7 @@ def verify_model(machine: Predictor, model: Model, windows: Any = None) -> None:
     states, _ = machine.predict(first, 2)
     second = np.concatenate([first, states[:, :new]], axis=1)[:, -model.window :]
     both = np.concatenate([first, second])
-    found = np.concatenate([states[:, :new], states[:, new:]])
+    images = np.concatenate([states[:, :new], states[:, new:]])
 
     def predicted(windows: np.ndarray) -> np.ndarray:
         return model.predict(torch.from_numpy(windows)).numpy()
@@ -84,7 +84,7 @@ def verify_model(machine: Predictor, model: Model, windows: Any = None) -> None:
     near |= not near.any()
     floors = _HIDDEN * model.coordinates.state_scale.numpy()
     for k, floor in enumerate(floors):
-        numbers = (each[near, :, k] for each in (found, expected, again))
+        numbers = (each[near, :, k] for each in (images, expected, again))
         _compare(f"component {k + 1} of the states", *numbers, floor=floor)
 
 
@@ -229,7 +229,7 @@ def _size(values: np.ndarray) -> float:
 
 
 def _compare(
-    what: str, found: np.ndarray, expected: np.ndarray, nudged: np.ndarray, *, floor: float
+    what: str, values: np.ndarray, expected: np.ndarray, nudged: np.ndarray, *, floor: float
 ) -> None:
     """Refuse what differs from the numbers expected by more than rounding.
 
@@ -239,9 +239,9 @@ def _compare(
     finite = np.isfinite(expected)
     size = max(_size(expected), floor)
     rounding = _AMPLIFIED * _size(nudged - expected)
-    error = np.abs(found[finite] - expected[finite]).max(initial=0.0)
+    error = np.abs(values[finite] - expected[finite]).max(initial=0.0)
     allowed = np.sqrt(np.finfo(expected.dtype).eps) * size + min(rounding, _MOST * size)
-    if not error <= allowed or np.isfinite(found[~finite]).any():
+    if not error <= allowed or np.isfinite(values[~finite]).any():
         raise NotCompilable(
             f"its machine code gives other numbers than PyTorch, by {error:.1e} in {what}, which "
             f"are of size {size:.1e}"

@@ -253,11 +253,11 @@ class Dataset:
         known = states[np.isfinite(states).all(axis=(1, 2))]
         times = np.rint(times - times[0]) if system.is_discrete else times - times[0]
         try:
-            found = solve(system, known[:, 0], times) if len(known) else known
+            solution = solve(system, known[:, 0], times) if len(known) else known
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
         sizes = bounded_sizes(system, np.abs(known).max(axis=(0, 1), initial=0.0))
-        difference = np.abs(found - known)  # (trajectory, time, dim)
+        difference = np.abs(solution - known)  # (trajectory, time, dim)
         if len(wrong := np.argwhere(difference > _REPRODUCED * sizes)):
             _, k, i = wrong[0]
             raise InputError(
@@ -268,9 +268,9 @@ class Dataset:
 
     def attached(self, system: System) -> Dataset:
         """Return the dataset with the system that made these trajectories, unchecked."""
-        found = copy.copy(self)
-        found.__dict__["system"] = system
-        return found
+        dataset = copy.copy(self)
+        dataset.__dict__["system"] = system
+        return dataset
 
     def __getstate__(self) -> dict[str, Any]:
         # a function may be of this process alone; the file tells the others what is known of it

@@ -123,7 +123,7 @@ class Observation:
         InputError
             If two have one name, or a name or an expression is not understood.
         """
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         plain = _plain_names(system)
         known = {name: other for other, name in plain.items()} | {n: n for n in plain}
         for text in self.components or system.components:
@@ -131,12 +131,12 @@ class Observation:
             name, equals, formula = (part.strip() for part in text.partition("="))
             formula = formula if equals else text
             for each in array or [known.get(formula, formula)]:
-                own = check_name(name, where) if equals else plain.get(each, f"y{len(found) + 1}")
-                if own in found:
+                own = check_name(name, where) if equals else plain.get(each, f"y{len(texts) + 1}")
+                if own in texts:
                     raise InputError(f"{where} components: {own} is there twice")
-                found[own] = each
+                texts[own] = each
                 self._values(system, [each], f"{where} {own}")
-        return found
+        return texts
 
     def _values(self, system: System, texts: Sequence[str], where: str) -> StateFunction | None:
         """Return the function of states that gives expressions; None where all are components."""

@@ -408,8 +408,8 @@ def load_recipe(
         recipe = _recipe(system, source.name, {"title": system.title}, changes)
     else:
         known = {**catalogue(SYSTEMS), **catalogue(DATASETS)}  # a dataset comes before its system
-        text, found, path = find_description(source, known, "dataset or system")
-        name = found or "text"
+        text, known_name, path = find_description(source, known, "dataset or system")
+        name = known_name or "text"
         label = name if path is None else f"{name}.toml"
         table = read_toml(text, label)
         if "state" in table or "system" not in table:

@@ -81,17 +81,17 @@ class Split:
             If there are not enough of them.
         """
         fractions = self.fractions or USUAL_FRACTIONS
-        found = [max(round(f * total), fewest) if f else 0 for f in fractions]
-        found[0] = total - found[1] - found[2]
-        while found[0] < fewest < max(found[1:]):
-            found[1 if found[1] > found[2] else 2] -= 1
-            found[0] += 1
-        if found[0] < fewest:
+        counts = [max(round(f * total), fewest) if f else 0 for f in fractions]
+        counts[0] = total - counts[1] - counts[2]
+        while counts[0] < fewest < max(counts[1:]):
+            counts[1 if counts[1] > counts[2] else 2] -= 1
+            counts[0] += 1
+        if counts[0] < fewest:
             raise InputError(
                 f"{total} parts by {self.by} are too few for the groups {', '.join(GROUPS)}; take "
                 f"more, other fractions, or split by the other of {' and '.join(_WAYS)}"
             )
-        return tuple(found)
+        return tuple(counts)
 
 
 def consecutive(counts: Sequence[int]) -> dict[str, slice]:

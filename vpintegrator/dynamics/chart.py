@@ -102,15 +102,15 @@ def _components(
 ) -> tuple[Value, ...]:
     """Return the components of ``new`` in symbols of ``old``."""
     here = f"{where}, [chart.{key}]"
-    found = read_components(table.get(key, {}), here, old.scope, new.components, new.arrays)
+    values = read_components(table.get(key, {}), here, old.scope, new.components, new.arrays)
     if old.explicit_time is not None and new.explicit_time is not None:
-        found.setdefault(new.explicit_time, old.symbols[old.explicit_time])
-    if missing := [name for i, name in enumerate(new.components) if i not in found]:
+        values.setdefault(new.explicit_time, old.symbols[old.explicit_time])
+    if missing := [name for i, name in enumerate(new.components) if i not in values]:
         raise InputError(f"{here}: no expression for {', '.join(missing[:6])}")
-    for i, value in found.items():
+    for i, value in values.items():
         if isinstance(value, Expression) and not can_be_written(value):
             raise InputError(f"{here} {new.components[i]}: the expression is too long")
-    return tuple(found[i] for i in range(len(new.components)))
+    return tuple(values[i] for i in range(len(new.components)))
 
 
 def _check_inverse(trial: TrialStates, chart: ChartEquations, where: str) -> None:
@@ -151,9 +151,9 @@ def _with_field(
         equations = replace(chart.equations, vector_field=field, divergence_free=True)
         return replace(chart, equations=equations)
     expected = ExactFormulas(rates, base.symbols)(trial.states)
-    found = ExactFormulas(chart.equations.vector_field, chart.equations.symbols)(chart.states)
+    values = ExactFormulas(chart.equations.vector_field, chart.equations.symbols)(chart.states)
     sizes = 1 + np.abs(expected).max(axis=1)
-    for defects, name in zip((found - expected).T, chart.equations.components, strict=True):
+    for defects, name in zip((values - expected).T, chart.equations.components, strict=True):
         what = f"this is not the system in these coordinates: {name}' is off by {{}}"
         trial.require(Claim(where, what, defects, sizes, trial.tolerance))
     return chart

@@ -221,11 +221,11 @@ class ClaimTrial(ABC):
         terms, and to the rounding errors of the largest. Components with ``periods`` agree up to
         these.
         """
-        found = self.at(states)
+        images = self.at(states)
         floor = HIGH.mpf(10) ** -40 if self.is_exact else 10.0
-        change = np.abs(less_turns(found - expected, periods or {}))
-        largest = 1 + np.maximum(np.abs(self.values), np.abs(found)).max(axis=1, keepdims=True)
-        size = np.abs(found) + np.abs(expected) + np.abs(sizes) + largest * floor
+        change = np.abs(less_turns(images - expected, periods or {}))
+        largest = 1 + np.maximum(np.abs(self.values), np.abs(images)).max(axis=1, keepdims=True)
+        size = np.abs(images) + np.abs(expected) + np.abs(sizes) + largest * floor
         worst = np.arange(len(change)), np.argmax(change / size, axis=1)
         defects = change[worst]
         if self.domain is not None:
@@ -303,13 +303,13 @@ class TrialStates(ClaimTrial):
     @cached_property
     def scalars(self) -> dict[str, Callable[..., np.ndarray]]:  # type: ignore[override]
         e = self.equations
-        found = dict[str, Callable[..., np.ndarray]]()
+        functions = dict[str, Callable[..., np.ndarray]]()
         for name, value in e.invariants.items():
             # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
             if e.stages or value is not e.hamiltonian or e.explicit_time is not None:
                 formulas = self._function([value])
-                found[name] = lambda states, formulas=formulas: formulas(states)[:, 0]
-        return found
+                functions[name] = lambda states, formulas=formulas: formulas(states)[:, 0]
+        return functions
 
     def rate_terms(self, name: str) -> np.ndarray:
         e = self.equations
@@ -369,9 +369,9 @@ def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
         Naming the first claim that does not hold, and a state where it fails.
     """
     e = trial.equations
-    found = dict[str, bool]()
+    properties = dict[str, bool]()
     if e.hamiltonian is not None:
-        found = {"divergence_free": True, "symplectic": True}
+        properties = {"divergence_free": True, "symplectic": True}
         if e.divergence_free is False:
             raise InputError(f"{source}, divergence_free: the file says false, but H keeps volume")
     for claim in claims_of(trial, source):
@@ -381,10 +381,10 @@ def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
         if holds and claim.declared is False:
             raise InputError(f"{claim.where}: the system says false, but that holds everywhere")
         if claim.key:
-            found[claim.key] = holds
+            properties[claim.key] = holds
     # symplectic maps keep the volume, too
-    symplectic = found.get("symplectic", bool(e.symplectic) and not trial.is_map)
-    return any(found.values()), symplectic
+    symplectic = properties.get("symplectic", bool(e.symplectic) and not trial.is_map)
+    return any(properties.values()), symplectic
 
 
 def _sum_claim(where: str, what: str, terms: np.ndarray, tolerance: Any) -> Claim:

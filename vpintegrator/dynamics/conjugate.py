@@ -80,9 +80,9 @@ def _partners(names: Sequence[str], words: tuple[str, ...]) -> list[tuple[int, i
             listed = [f"{position}{rest}" for position in _POSITIONS]
             if name[0].isupper():
                 listed = [*(each[0].upper() + each[1:] for each in listed), *listed]
-            found = [places[each] for each in (*listed, rest, rest.lower()) if each in places]
-            if found and found[0] != k:
-                pairs.append((found[0], k))
+            partners = [places[each] for each in (*listed, rest, rest.lower()) if each in places]
+            if partners and partners[0] != k:
+                pairs.append((partners[0], k))
                 break
     split = [_split(name) for name in plain]
     bases = list(dict.fromkeys(base for base, _ in split))

@@ -113,8 +113,8 @@ class AdaptiveSteps:
         """
         signs = np.random.default_rng(0).choice([-1.0, 1.0], state.shape)
         nudged = self.field(state * (1 + _NUDGE * signs), parameters)
-        found = np.abs(nudged - rate) / _NUDGE
-        return np.where(np.isfinite(found), found, 0.0)
+        sizes = np.abs(nudged - rate) / _NUDGE
+        return np.where(np.isfinite(sizes), sizes, 0.0)
 
     def _scale(self, largest: np.ndarray, size: np.ndarray) -> np.ndarray:
         size = np.maximum(np.maximum(size, largest), self._sizes)

@@ -595,12 +595,12 @@ class FormulaMap:
             return None
         wanted = {(k * count) // parts for k in range(1, parts + 1)}
         with np.errstate(all="ignore"):
-            found = [
+            between = [
                 stack_rows(values, states[:, 0], -1)
                 for number, values in enumerate(self.stagewise([*states.T], "numpy"), start=1)
                 if number in wanted
             ]
-        return np.stack([states, *found])
+        return np.stack([states, *between])
 
     def jacobian(self, components: np.ndarray, parameters: Sequence[Any] = ()) -> np.ndarray:
         """Return derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""

@@ -88,18 +88,18 @@ def _products(value: Value, parameters: int, algebra: Algebra) -> list[tuple[Val
         return [(1, value)]
     if not value.depends & ~parameters:
         return [(value, 1)]
-    found: list[tuple[Value, Value]]
+    products: list[tuple[Value, Value]]
     match value:
         case Sum(constant=constant, terms=terms):
-            found = [(1, constant)] if constant else []
+            products = [(1, constant)] if constant else []
             for term, c in terms:
                 own = _products(term, parameters, algebra)
-                if own is None or len(found) + len(own) > _MOST_TERMS:
+                if own is None or len(products) + len(own) > _MOST_TERMS:
                     return None
-                found += [(k, algebra.scale(c, function)) for k, function in own]
-            return found
+                products += [(k, algebra.scale(c, function)) for k, function in own]
+            return products
         case Product(factors=factors):
-            found = [(1, 1)]
+            products = [(1, 1)]
             for base, e in factors:
                 mixed = bool(base.depends & parameters and base.depends & ~parameters)
                 if mixed and not (isinstance(e, int) and 0 < e <= _HIGHEST_POWER):
@@ -107,13 +107,13 @@ def _products(value: Value, parameters: int, algebra: Algebra) -> list[tuple[Val
                 powers = [base] * int(e) if mixed else [algebra.product([(base, e)])]
                 for power in powers:
                     own = _products(power, parameters, algebra)
-                    if own is None or len(found) * len(own) > _MOST_TERMS:
+                    if own is None or len(products) * len(own) > _MOST_TERMS:
                         return None
-                    found = [
+                    products = [
                         (algebra.multiply(k, c), algebra.multiply(f, g))
-                        for (k, f), (c, g) in product(found, own)
+                        for (k, f), (c, g) in product(products, own)
                     ]
-            return found
+            return products
     return None
 
 
@@ -155,10 +155,10 @@ def _over_atoms(value: Value) -> dict[int, Number]:
 
 
 def _minus(left: dict[int, Number], factor: Number, right: dict[int, Number]) -> dict[int, Number]:
-    found = dict(left)
+    difference = dict(left)
     for key, value in right.items():
-        found[key] = tidy(found.get(key, 0) - Fraction(factor) * value)
-    return {key: value for key, value in found.items() if value}
+        difference[key] = tidy(difference.get(key, 0) - Fraction(factor) * value)
+    return {key: value for key, value in difference.items() if value}
 
 
 STEP = "step"
@@ -294,10 +294,10 @@ def _extended_equations(family: Family) -> tuple[Equations, list[Value], list[in
     hamiltonian = equations.hamiltonian if equations.explicit_time is None else None
     formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
     parameters = sum(symbol.depends for symbol in family._open)
-    found = separated(formulas, parameters, algebra, fixed) if formulas else None
-    components = [algebra.multiply(step, value) for value in found[0]] if found else []
+    separation = separated(formulas, parameters, algebra, fixed) if formulas else None
+    components = [algebra.multiply(step, value) for value in separation[0]] if separation else []
     if (
-        found is None
+        separation is None
         or not 0 < len(components) <= len(family.conditions)
         or not all(map(can_be_written, components))  # type: ignore[arg-type]
     ):
@@ -309,8 +309,8 @@ def _extended_equations(family: Family) -> tuple[Equations, list[Value], list[in
         taken = {symbol.name for symbol in equations.symbols}
         names = [f"k{n + 1}" for n in range(len(components))]
         symbols = [algebra.symbol(f"{name}_" if name in taken else name) for name in names]
-        values = [_summed(terms, symbols, step, algebra) for terms in found[1]]
-        known = any(CONSTANT in combination for terms in found[1] for combination, _ in terms)
+        values = [_summed(terms, symbols, step, algebra) for terms in separation[1]]
+        known = any(CONSTANT in combination for terms in separation[1] for combination, _ in terms)
         vanishing = [] if known else list(range(len(components)))
     made = _extended(equations, symbols, values, vanishing, hamiltonian is not None)
     return made, components, vanishing

@@ -189,13 +189,13 @@ class GivenFunction:
         dim = len(self.components)
         function = BatchFunction(call, dim, self.parameters, points)
         with np.errstate(all="ignore"):
-            found = function(points)
+            images = function(points)
             of_formulas = system.map if self.is_map else system.vector_field
             known = of_formulas(points[:, : system.dim])[:, :dim]
-        size = 1 + np.abs(np.nan_to_num(found)).max(axis=1)
-        defect = np.abs(found - known).max(axis=1)
+        size = 1 + np.abs(np.nan_to_num(images)).max(axis=1)
+        defect = np.abs(images - known).max(axis=1)
         # formulas must have a value wherever the function has one
-        defect = np.where(np.isfinite(found).all(axis=1), np.nan_to_num(defect, nan=np.inf), 0)
+        defect = np.where(np.isfinite(images).all(axis=1), np.nan_to_num(defect, nan=np.inf), 0)
         worst = int(np.argmax(defect / size))
         if defect[worst] > _AGREEMENT * size[worst]:
             where = f"{defect[worst]:.3g} at {place(self.components, points[worst, :dim])}"
@@ -253,8 +253,8 @@ class GivenFunction:
         texts = {}
         for name, scalar in scalars.items():
             with suppress(NotTraceable):  # files hold invariants that are formulas
-                found, _ = record([(scalar.call, 1)], self.components, _TIME, self.parameters)
-                texts[name] = found[0]
+                formulas, _ = record([(scalar.call, 1)], self.components, _TIME, self.parameters)
+                texts[name] = formulas[0]
         if values.noise:
             warnings.warn(_of_precision(self, system), stacklevel=4)
         text = self._text(

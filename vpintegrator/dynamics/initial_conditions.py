@@ -307,11 +307,11 @@ class InitialConditions:
                 states[done] = proposals[accepted]
                 missing = np.setdiff1d(missing, done, assume_unique=True)
                 proposed = proposed + len(owners)
-                found = count - len(missing)
-                if found < min(count, _LEAST_ACCEPTED * proposed) and proposed > _MOST_PROPOSALS:
+                number = count - len(missing)
+                if number < min(count, _LEAST_ACCEPTED * proposed) and proposed > _MOST_PROPOSALS:
                     lowest, highest = (f"{side[missing[0]]:g}" for side in (least, most))
                     raise InputError(
-                        f"{self.where}: only {found} of {proposed} states in the box have an "
+                        f"{self.where}: only {number} of {proposed} states in the box have an "
                         f"energy between {lowest} and {highest}; change low and high, or energy"
                     )
             return states
@@ -385,10 +385,10 @@ class InitialConditions:
         where = f"{self.where} {key}"
         e = self.system.equations
         names = e.components[: self._dim]
-        found = read_components(table, where, self._scope, names, e.arrays)
-        if missing := [name for k, name in enumerate(names) if k not in found]:
+        values = read_components(table, where, self._scope, names, e.arrays)
+        if missing := [name for k, name in enumerate(names) if k not in values]:
             raise InputError(f"{where}: nothing is given for {', '.join(missing[:6])}")
-        return [found[k] for k in range(len(names))]
+        return [values[k] for k in range(len(names))]
 
     def _vector(self, value: Any, key: str) -> list[Value]:
         """Return a number for each component, from one, a list, or a table."""

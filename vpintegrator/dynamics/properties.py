@@ -461,7 +461,7 @@ class SystemProperties:
             time = e.symbols[e.explicit_time]
             formulas = [*formulas, *(e.algebra.gradient(f).get(time, 0) for f in formulas)]
         angles = {e.symbols[i] for i in e.periods}
-        found: dict[Expression, None] = {}
+        functions: dict[Expression, None] = {}
         powers: dict[Expression, set[Number]] = {}
         seen: set[int] = set()
         stack: list[Value] = list(formulas)[::-1]
@@ -482,14 +482,14 @@ class SystemProperties:
                 case Call(function=function, arguments=arguments):
                     turning = function.name in ("sin", "cos") and _is_of(arguments[0], angles)
                     if not turning:
-                        found[value] = None
+                        functions[value] = None
         for base, exponents in powers.items():
             for exponent in exponents:
                 # 1/r**2 is a polynomial in 1/r
                 ratios = [exponent / other for other in exponents if other != exponent]
                 if not any(ratio == int(ratio) > 0 for ratio in ratios):
-                    found[e.algebra.product([(base, exponent)])] = None  # type: ignore[index]
-        texts = [written(f, self._names) for f in found if f.depends and can_be_written(f)]
+                    functions[e.algebra.product([(base, exponent)])] = None  # type: ignore[index]
+        texts = [written(f, self._names) for f in functions if f.depends and can_be_written(f)]
         return texts[:MOST_FUNCTIONS]
 
     @property

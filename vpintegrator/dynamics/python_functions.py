@@ -315,16 +315,16 @@ class BatchFunction:
             import torch
 
             entries = []
-            found = False
+            has_tensors = False
             for value in values:
                 entry = self._stacked(value) if isinstance(value, list | tuple) else value
                 is_complex = getattr(entry, "is_complex", partial(np.iscomplexobj, entry))
                 if is_complex():
                     raise complex_values(self.call.name)
-                found |= isinstance(entry, torch.Tensor)
+                has_tensors |= isinstance(entry, torch.Tensor)
                 self._see_precision(str(getattr(entry, "dtype", "")).removeprefix("torch."))
                 entries.append(torch.as_tensor(entry, dtype=torch.float64).clone())
-            if not found:
+            if not has_tensors:
                 raise TypeError("it returns no tensor")
             return torch.stack(entries)
         rows = []

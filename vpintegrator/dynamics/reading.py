@@ -67,8 +67,8 @@ def check_table(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) 
         own = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
         if not isinstance(value, own) or (isinstance(value, bool) and bool not in own):
             words = " or ".join(_WORDS[kind] for kind in own)
-            found = printable(repr(value), 60)
-            raise InputError(f"{where}, {key}: expected {words}, found {found}")
+            text = printable(repr(value), 60)
+            raise InputError(f"{where}, {key}: expected {words}, found {text}")
 
 
 def read_components(

@@ -83,8 +83,8 @@ class ReturnMap:
         def image(rows: np.ndarray) -> np.ndarray:
             own = rows[:, : self.section.dim]
             rest = rows[:, self.section.dim :]
-            found, _ = self.images(own, rest if parameters is None else parameters, rtol, atol)
-            return np.hstack([found, rest])
+            states, _ = self.images(own, rest if parameters is None else parameters, rtol, atol)
+            return np.hstack([states, rest])
 
         return image
 
@@ -202,10 +202,10 @@ class ReturnMap:
                 ways = [replace(event, value=event.value + turn, count=1) for turn in turns]
             else:
                 ways = self._rays(steps, begin, columns, parts)
-            found = [begin]
+            way_points = [begin]
             for way in ways:
-                found.append(follow(steps, found[-1], way, columns)[0])
-        between = np.stack(found).transpose(0, 2, 1)  # (part + 1, state, component)
+                way_points.append(follow(steps, way_points[-1], way, columns)[0])
+        between = np.stack(way_points).transpose(0, 2, 1)  # (part + 1, state, component)
         rest = np.broadcast_to(states[:, dim:], (parts + 1, *states[:, dim:].shape))
         between = np.concatenate([between[..., s.kept], rest], axis=-1)
         between[0] = states
@@ -333,8 +333,8 @@ class SectionStates:
         for _ in range(1 if self.available else _ROUNDS):
             given = None if parameters is None else parameters[missing]
             states[missing] = self._draw(len(missing), generator, given)
-            found = self._returns.flow_states(states, own)
-            missing = np.flatnonzero(~np.isfinite(found).all(axis=0))
+            crossings = self._returns.flow_states(states, own)
+            missing = np.flatnonzero(~np.isfinite(crossings).all(axis=0))
             if not len(missing):
                 return states
         section = self._returns.section

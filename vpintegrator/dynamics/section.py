@@ -146,9 +146,11 @@ def section_equations(
     kept = section.kept
     if like is None:
         trial = TrialStates(e, None if states is None else exact_states(states), most=SAMPLED)
-        found = [section_symmetry(section, rho, trial) for rho in e.reversing_symmetries]
+        symmetries = [section_symmetry(section, rho, trial) for rho in e.reversing_symmetries]
         # symmetries may coincide
-        rhos = tuple(rho for k, rho in enumerate(found) if rho is not None and rho not in found[:k])
+        rhos = tuple(
+            rho for k, rho in enumerate(symmetries) if rho is not None and rho not in symmetries[:k]
+        )
         names = [name for name in e.invariants if _is_inherited(section, name, trial)]
     else:
         rhos = like.reversing_symmetries

@@ -153,14 +153,14 @@ def _switching(equations: Equations) -> list[Value]:
     """
     clock = equations.symbols[-1]
     space = {symbol for symbol in equations.symbols if symbol is not clock}
-    found: list[Value] = []
+    formulas: list[Value] = []
     for node in below(equations.vector_field):
         if isinstance(node, Call) and node.function.name in _SWITCHING:
             argument = node.arguments[0]
             symbols = equations.algebra.symbols(argument)
-            if clock in symbols and not space & {*symbols} and argument not in found:
-                found.append(argument)
-    return found
+            if clock in symbols and not space & {*symbols} and argument not in formulas:
+                formulas.append(argument)
+    return formulas
 
 
 def _of_formulas(

@@ -499,8 +499,8 @@ class System(SystemProperties):
         self.require_map()
         state = np.asarray(self.checked_state(state))
         with np.errstate(all="ignore"):
-            found = self._formula_map.jacobian(np.moveaxis(state, -1, 0), parameters)
-        return np.moveaxis(found, (0, 1), (-2, -1))
+            derivatives = self._formula_map.jacobian(np.moveaxis(state, -1, 0), parameters)
+        return np.moveaxis(derivatives, (0, 1), (-2, -1))
 
     def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
         """Return states (state, dim) of a discrete system on the way to their images.

@@ -149,13 +149,13 @@ def orbit_states(
     most = min(most, _STEPS if duration < np.inf else _FEW_STEPS)
     with np.errstate(all="ignore"):
         if definition.equations.is_map if is_map is None else is_map:
-            found = [rows]
+            parts = [rows]
             for _ in range(min(most, steps)):
-                found.append(image(found[-1]))
+                parts.append(image(parts[-1]))
         else:
             way = coarse_states(image, rows.T, duration, most, _TOLERANCE)
-            found = [state.T for state, _ in way]
-        states = np.concatenate(found)
+            parts = [state.T for state, _ in way]
+        states = np.concatenate(parts)
         moving = states[:, : SystemProperties(definition).phase_dim]
         near = (np.abs(moving) <= _FAR * np.abs(initial).max()).all(axis=1)
     states = states[near]
@@ -167,7 +167,7 @@ def _worst_states(
 ) -> np.ndarray:
     """Return the states at which the claims fail most, in double precision; the worst first."""
     trial = TrialStates(equations, states, domain, exact=False)
-    found = dict[int, float]()
+    defects = dict[int, float]()
     if not len(trial.states):
         return states[:0]
     with np.errstate(all="ignore"):
@@ -175,8 +175,8 @@ def _worst_states(
             ratios = np.nan_to_num(np.abs(claim.defects) / claim.sizes, nan=-1.0)
             for k in np.argsort(ratios)[-_WORST:]:
                 if ratios[k] >= 0:
-                    found[int(k)] = max(found.get(int(k), 0.0), float(ratios[k]))
-    return trial.states[sorted(found, key=found.__getitem__, reverse=True)]
+                    defects[int(k)] = max(defects.get(int(k), 0.0), float(ratios[k]))
+    return trial.states[sorted(defects, key=defects.__getitem__, reverse=True)]
 
 
 def holding_at(definition: Definition, states: np.ndarray, tolerance: float) -> Definition:
@@ -216,8 +216,8 @@ def holding_at(definition: Definition, states: np.ndarray, tolerance: float) -> 
     equations = replace(e, reversing_symmetries=tuple(rhos))
     if not broken:
         return definition
-    found = replace(definition, equations=equations, broken=tuple(broken))
-    return replace(found, divergence_free=kept, is_canonical=canonical)
+    weaker = replace(definition, equations=equations, broken=tuple(broken))
+    return replace(weaker, divergence_free=kept, is_canonical=canonical)
 
 
 def _other_sides(
@@ -227,11 +227,11 @@ def _other_sides(
     calls = [n for n in nodes if isinstance(n, Call)]
     arguments = {n.arguments[0]: None for n in calls if n.function.name in _BRANCHING}
     formulas = [value for value in arguments if isinstance(value, Expression)][:_BRANCHES]
-    found = [states[:0]]
+    sides = [states[:0]]
     low = states.min(axis=0)
     high = states.max(axis=0)
     if table.get("distribution") != "uniform":
-        return found[0]
+        return sides[0]
     generator = np.random.default_rng(0)
     for formula in formulas:
         value = DoubleFormulas([formula], equations.symbols)
@@ -245,7 +245,7 @@ def _other_sides(
             moves = generator.uniform(-1, 1, (_PROPOSALS, len(best)))
             proposals = np.vstack([best, np.clip(best + width * moves, low, high)])
             heights = sign * value(proposals)[:, 0]
-            found.append(proposals[heights < 0])
+            sides.append(proposals[heights < 0])
             best = proposals[np.nanargmin(heights)]
             width = width / 2
-    return np.concatenate(found)
+    return np.concatenate(sides)

@@ -228,7 +228,7 @@ def _agrees(model: Any, way: Way, windows: torch.Tensor, k: tuple[torch.Tensor, 
     precise, distance = _most_precise(model, torch.from_numpy(states).to(model.scale), k)
     like = model.scale
     flat = vectors.reshape(len(states), -1, 1)
-    found = way(model, torch.from_numpy(states).to(like), torch.from_numpy(flat).to(like), k)
+    derivatives = way(model, torch.from_numpy(states).to(like), torch.from_numpy(flat).to(like), k)
 
     def slope(length: float) -> np.ndarray:
         """Return fourth-order differences (n, window * dim) along the vectors."""
@@ -242,7 +242,7 @@ def _agrees(model: Any, way: Way, windows: torch.Tensor, k: tuple[torch.Tensor, 
     size = np.abs(far).max(1) + np.abs(_images(precise, states, k)).max(1)  # (n,)
     rounding = 100 * (distance**4 / 5 + torch.finfo(like.dtype).eps)
     allowed = 10 * np.abs(far - near).max(1) + rounding * size + 1e-7 * size
-    error = np.abs(_numbers(found)[..., 0] - near).max(1)
+    error = np.abs(_numbers(derivatives)[..., 0] - near).max(1)
     agree = (error <= allowed) | ~np.isfinite(near).all(1)
     return bool(agree.mean() >= _AGREEING)
 

@@ -99,7 +99,7 @@ def markdown_of(system: System) -> str:
 def _plain(text: str) -> str:
     """Return a text of a file in Markdown that shows it unchanged: no markup, link or formula."""
     shown = printable(text).strip().translate(_NO_FORMULA)
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", shown)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", shown)
 
 
 def _facts(system: System) -> Iterator[tuple[str, str]]:

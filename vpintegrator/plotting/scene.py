@@ -115,8 +115,8 @@ class Scene:
 
         Not every measurement is defined for every method.
         """
-        found = {method: run.measurements.get(name) for method, run in self.runs.items()}
-        return {method: value for method, value in found.items() if value is not None}
+        measurements = {method: run.measurements.get(name) for method, run in self.runs.items()}
+        return {method: value for method, value in measurements.items() if value is not None}
 
     def states(self, name: str) -> np.ndarray:
         """Return states (trajectory, time, dim) of a method, or of the ``reference``."""
@@ -291,9 +291,9 @@ def between(
             break
         here = tuple(left.T)
         fine = step / (pieces * parts)
-        found = integrate(system, "dormand-prince-8", starts[here], fine, pieces * parts)
-        arrived = np.abs(found[:, -1] - ends[here]).max(axis=-1) <= _ARRIVED * size
-        curve[tuple(left[arrived].T)] = found[arrived, :-1:parts]
+        states = integrate(system, "dormand-prince-8", starts[here], fine, pieces * parts)
+        arrived = np.abs(states[:, -1] - ends[here]).max(axis=-1) <= _ARRIVED * size
+        curve[tuple(left[arrived].T)] = states[arrived, :-1:parts]
         left = left[~arrived]
     inner = curve.reshape(*orbits.shape[:-2], -1, orbits.shape[-1])
     return np.concatenate([inner, orbits[..., -1:, :]], axis=-2), len(left) == 0

@@ -385,11 +385,11 @@ def attention_changes(runs: Iterable[Run]) -> str:
 
 def departures(report: Report) -> str:
     """Return a sentence on the models that left their training domain, if any did."""
-    found = {run.title: report.summary(name) for name, run in report.runs.items()}
+    summaries = {run.title: report.summary(name) for name, run in report.runs.items()}
     parts = [
         f"{title} on {s.left_domain} of {orbits(s.trajectories)}, first at t = "
         f"{s.left_domain_time:.4g}"
-        for title, s in found.items()
+        for title, s in summaries.items()
         if s.left_domain
     ]
     left = "Left the training domain, outside of which a model is a guess:"

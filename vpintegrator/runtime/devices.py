@@ -46,7 +46,7 @@ def devices() -> list[str]:
     """
     import torch
 
-    found = ["cpu"]
+    names = ["cpu"]
     if torch.cuda.is_available():
-        found += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    return found + (["mps"] if torch.backends.mps.is_available() else [])
+        names += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    return names + (["mps"] if torch.backends.mps.is_available() else [])

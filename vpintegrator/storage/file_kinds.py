@@ -39,16 +39,16 @@ _ARRAY_SUFFIXES = (".csv", ".tsv", ".npz", ".npy", ".nc", ".mat", ".gz")
 _KEYS = {"recipe": rb"^\s*(system\s*=|\[system\])", "system": rb"^\s*(state|hamiltonian)\s*="}
 
 
-def kind_of_format(found: str) -> str | None:
+def kind_of_format(name: str) -> str | None:
     """Return the kind that the attribute ``format`` of a file of this package names.
 
     Parameters
     ----------
-    found
-        Kind found, such as ``vpintegrator-dataset``.
+    name
+        Value of the attribute, such as ``vpintegrator-dataset``.
     """
-    kind = found.removeprefix("vpintegrator-")
-    return kind if kind in KINDS and kind != found else None
+    kind = name.removeprefix("vpintegrator-")
+    return kind if kind in KINDS and kind != name else None
 
 
 def kind_of_plain(path: str | os.PathLike[str]) -> str | None:

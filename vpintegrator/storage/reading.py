@@ -103,13 +103,13 @@ class StoredGroup:
     ) -> float:
         """Return an attribute that must be a number, and a finite one if ``finite``."""
         least = np.nextafter(0.0, 1.0) if positive else -np.inf
-        found = self.numbers(key, 1, default, least=least, finite=finite)
-        return found if found is default else float(found[0])
+        numbers = self.numbers(key, 1, default, least=least, finite=finite)
+        return numbers if numbers is default else float(numbers[0])
 
     def whole(self, key: str, default: Any = _REQUIRED, *, least: int = 0) -> int:
         """Return an attribute that must be a whole number, ``least`` or more."""
-        found = self.numbers(key, 1, default, kinds="iu", least=least)
-        return found if found is default else int(found[0])
+        numbers = self.numbers(key, 1, default, kinds="iu", least=least)
+        return numbers if numbers is default else int(numbers[0])
 
     def numbers(
         self,
@@ -129,14 +129,14 @@ class StoredGroup:
         value = self._attribute(key, default)
         if value is default:
             return default
-        found = np.asarray(value)
-        fits = found.size == length and found.ndim < 2 and found.dtype.kind in kinds
-        if not fits or (finite and not np.isfinite(found).all()) or (found < least).any():
+        array = np.asarray(value)
+        fits = array.size == length and array.ndim < 2 and array.dtype.kind in kinds
+        if not fits or (finite and not np.isfinite(array).all()) or (array < least).any():
             kind = "positive" if least > 0 else "finite"
             kind = f"whole (at least {least})" if kinds == "iu" else kind
             many = f"a {kind} number" if length == 1 else f"{length} {kind} numbers"
-            self._refuse(key, many, found.tolist())
-        return found.astype(np.int64 if kinds == "iu" else np.float64).reshape(length)
+            self._refuse(key, many, array.tolist())
+        return array.astype(np.int64 if kinds == "iu" else np.float64).reshape(length)
 
     def json(self, key: str, kind: type = dict, default: Any = _REQUIRED) -> Any:
         """Return an attribute that must be JSON: a ``dict`` or a ``list``, not deeply nested."""
@@ -196,21 +196,21 @@ class StoredGroup:
         kind
             ``f`` for real numbers, ``i`` for whole ones.
         """
-        found = self._child(name, h5py.Dataset, "dataset")
+        dataset = self._child(name, h5py.Dataset, "dataset")
         where = f"{self._where}, {name}"
         with reading(where):
-            check_dataset(found, where)
-            check_shape(found, axes, where)
-            if found.dtype.kind not in ("fiu" if kind == "f" else "iu"):
+            check_dataset(dataset, where)
+            check_shape(dataset, axes, where)
+            if dataset.dtype.kind not in ("fiu" if kind == "f" else "iu"):
                 numbers = "real numbers" if kind == "f" else "whole numbers"
-                raise InputError(f"{where}: expected {numbers}, found {found.dtype}")
-        return found
+                raise InputError(f"{where}: expected {numbers}, found {dataset.dtype}")
+        return dataset
 
     def array(self, name: str, axes: Sequence[int | None], kind: str = "f") -> np.ndarray:
         """Return the numbers of a dataset, as float64 or int64; see :meth:`dataset`."""
-        found = self.dataset(name, axes, kind)
+        dataset = self.dataset(name, axes, kind)
         with reading(f"{self._where}, {name}"):
-            values: np.ndarray = np.asarray(found[...])
+            values: np.ndarray = np.asarray(dataset[...])
             return values.astype(np.float64 if kind == "f" else np.int64)
 
     def labelled(self, name: str) -> StoredGroup:
@@ -226,10 +226,10 @@ class StoredGroup:
         with reading(f"{where}, {shown}"):
             if not self._is_inside(name):
                 raise InputError(f"{where}: '{shown}' is a link to somewhere else; it is not read")
-            found = self._group[name]
-            if not isinstance(found, kind):
+            child = self._group[name]
+            if not isinstance(child, kind):
                 raise InputError(f"{where}: '{shown}' is not a {word}")
-            return found
+            return child
 
     def _is_inside(self, name: str) -> bool:
         """Whether a name stands for the thing itself; links of any other kind are not followed."""
@@ -300,9 +300,9 @@ def open_hdf5(path: str | os.PathLike[str], format_name: str, newest: int) -> It
     kind = format_name.removeprefix("vpintegrator-")
     with open_any(path, KINDS[kind].name) as file:
         root = StoredGroup(file, path)
-        found = root.text("format", "")
-        if found != format_name:
-            raise InputError(refusal(path, kind_of_format(found) or "hdf5", KINDS[kind].name))
+        name = root.text("format", "")
+        if name != format_name:
+            raise InputError(refusal(path, kind_of_format(name) or "hdf5", KINDS[kind].name))
         check_version(path, root.whole("format_version", None), newest)
         yield root
 
@@ -328,9 +328,9 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
 
 def check_kind(path: str | os.PathLike[str], *expected: str) -> None:
     """Raise InputError if a file is of another known kind; say which command takes the file."""
-    found = kind_of(path)
-    if found is not None and found not in expected:
-        raise InputError(refusal(path, found, " or ".join(KINDS[name].name for name in expected)))
+    kind = kind_of(path)
+    if kind is not None and kind not in expected:
+        raise InputError(refusal(path, kind, " or ".join(KINDS[name].name for name in expected)))
 
 
 @contextmanager
@@ -416,11 +416,11 @@ def _is_cut_short(chunk: Any) -> bool | None:
 
 def check_shape(dataset: h5py.Dataset, axes: Sequence[int | None], where: str) -> None:
     """Raise InputError unless a dataset has the lengths expected, None for any."""
-    found = dataset.shape
-    same = len(found) == len(axes)
-    if not same or any(b not in (None, a) for a, b in zip(found, axes, strict=True)):
+    shape = dataset.shape
+    same = len(shape) == len(axes)
+    if not same or any(b not in (None, a) for a, b in zip(shape, axes, strict=True)):
         lengths = ", ".join("any" if length is None else str(length) for length in axes)
-        raise InputError(f"{where}: expected the shape ({lengths}), found {found}")
+        raise InputError(f"{where}: expected the shape ({lengths}), found {shape}")
 
 
 def read_json(text: str, where: str, kind: type = dict) -> Any:

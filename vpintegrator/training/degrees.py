@@ -138,30 +138,30 @@ def apparent_angles(
         Periods that are tried.
     """
     widths = np.ptp(states, axis=0)
-    found: dict[int, float] = {}
-    least = error(found)
+    angles: dict[int, float] = {}
+    least = error(angles)
     for period in periods:
         may = [i for i, width in enumerate(widths) if 0.5 <= width / period <= 30]
-        free = [i for i in may if i not in found]
+        free = [i for i in may if i not in angles]
         if len(free) > 1:
-            trial = found | dict.fromkeys(free, period)
+            trial = angles | dict.fromkeys(free, period)
             check_time()
             if (value := error(trial)) < gain * least:
-                found = trial
+                angles = trial
                 least = value
                 for i in free:
-                    trial = {k: each for k, each in found.items() if k != i}
+                    trial = {k: each for k, each in angles.items() if k != i}
                     if gain * (value := error(trial)) < least:
-                        found = trial
+                        angles = trial
                         least = value
                 continue
         for i in free:
             check_time()
-            trial = found | {i: period}
+            trial = angles | {i: period}
             if (value := error(trial)) < gain * least:
-                found = trial
+                angles = trial
                 least = value
-    return found
+    return angles
 
 
 def tied_components(symmetries: np.ndarray, count: int) -> list[list[int]]:

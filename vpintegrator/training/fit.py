@@ -298,12 +298,12 @@ class _Trials:
             if window not in finds.errors:  # too many terms, or too few windows
                 break
             window += 1
-        found = finds.window
-        self.left_out = [fit for fit in self.fits if fit.model.window > found]
-        iterative = kinds if found == 1 else kinds_of_windows(found)
-        if goes_on and (found == 1 or finds.errors[found] > finds.good):
+        best_window = finds.window
+        self.left_out = [fit for fit in self.fits if fit.model.window > best_window]
+        iterative = kinds if best_window == 1 else kinds_of_windows(best_window)
+        if goes_on and (best_window == 1 or finds.errors[best_window] > finds.good):
             self._try([kind for kind in iterative if kind.iterative])
-            finds.note([fit for fit in self.fits if fit.model.window == found])
+            finds.note([fit for fit in self.fits if fit.model.window == best_window])
 
     def _try(self, kinds: Sequence[Kind]) -> bool:
         """Train maps of each kind; return whether the work goes on."""

@@ -109,9 +109,9 @@ class WindowSearch:
         each = ", ".join(
             f"{self.errors[window]:.1e} with {number(window)}" for window in sorted(self.errors)
         )
-        found = self.window
-        plural = "observation determines" if found == 1 else "observations determine"
-        head = f"{number(found)} {plural} the next"
+        shortest = self.window
+        plural = "observation determines" if shortest == 1 else "observations determine"
+        head = f"{number(shortest)} {plural} the next"
         if self.is_undetermined:
             most = max(self.errors)
             head = f"no window of up to {number(most)} observations determines the next"

@@ -149,15 +149,15 @@ def generate(
             raise InputError("observed data are made at once, in one file; leave out the other")
         options = {"workers": workers, "scheduler": scheduler, "progress": progress}
         return _observe(recipe, check_output(path, overwrite), overwrite, options)
-    found = _layout(path, recipe) if resume else None
-    path = check_output(path, overwrite or found is not None)
-    if found == "file":
+    layout = _layout(path, recipe) if resume else None
+    path = check_output(path, overwrite or layout is not None)
+    if layout == "file":
         with locked(path):
             remove_shards(path)  # if it was stopped just before that
         return _opened(path, recipe)
     if single_file is None:
         size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
-        single_file = found != "view" and size <= _LARGEST_SINGLE
+        single_file = layout != "view" and size <= _LARGEST_SINGLE
 
     def count_states(states: int) -> None:
         nonlocal done
@@ -192,7 +192,7 @@ def generate(
             made.append(shard)
             if not alone or shard.reused:
                 count_states(shard.trajectories * (recipe.steps + 1))
-        overwrite = overwrite or found == "view"
+        overwrite = overwrite or layout == "view"
         shards.bind(made, _asked(recipe, wanted), single=single_file, overwrite=overwrite)
     return _opened(path, recipe)
 

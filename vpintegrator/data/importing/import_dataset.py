@@ -169,7 +169,7 @@ def import_dataset(
     if system is None:
         if parameters:
             raise InputError("parameters are those of a system; give one with --system")
-        found, order = _measured(runs, known, structure, title, notes)
+        source_system, order = _measured(runs, known, structure, title, notes)
     else:
         if structure is not None:
             raise InputError("structure is claimed of states without a system; leave one out")
@@ -178,19 +178,19 @@ def import_dataset(
         order = _order(runs, system)
         # a parameter that varies has the value of the first test trajectory
         own = {n: value for n, value in known.items() if n in varied or n in system.parameters}
-        found = system.with_parameters(own) if own else system
+        source_system = system.with_parameters(own) if own else system
     states = runs.states[..., order]
-    if found.explicit_time is not None and states.shape[2] < found.dim:
+    if source_system.explicit_time is not None and states.shape[2] < source_system.dim:
         of_runs = steps[:, None] * np.arange(states.shape[1]) if runs.times is None else runs.times
         states = np.concatenate([states, of_runs[..., None]], axis=-1)
-    states = _continued(states, found, notes)
+    states = _continued(states, source_system, notes)
     check_output(path, overwrite)
-    misses = _misses(found, states, steps, varied, notes)
+    misses = _misses(source_system, states, steps, varied, notes)
     is_array = axes is None and pairs is None and not runs.is_table
     if is_array and not varied and not misses < _MISSED:
-        _check_axes(_on_circles(states, found), runs.where, notes)
+        _check_axes(_on_circles(states, source_system), runs.where, notes)
     step = float(np.median(steps))
-    title = title or found.title
+    title = title or source_system.title
     counted = np.arange(float(states.shape[1]))
     counted = counted if STEP in varied else first + step * counted
     conditions = np.array([*varied.values()]).reshape(len(varied), len(states)).T
@@ -216,7 +216,7 @@ def import_dataset(
         "complete": int(np.isfinite(states).all()),
     }
     ranges = {name: (float(each.min()), float(each.max())) for name, each in varied.items()}
-    write_dataset(path, overwrite, found, step, attributes, parts, ranges)
+    write_dataset(path, overwrite, source_system, step, attributes, parts, ranges)
     return Dataset(path)
 
 

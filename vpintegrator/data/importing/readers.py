@@ -146,8 +146,8 @@ def read_runs(
     """
     if variable is None and isinstance(source, str | os.PathLike):
         check_kind(source, "arrays", "hdf5")
-    with _opened(source, columns) as found:
-        return _find_runs(found, variable, parameters, axes, times)
+    with _opened(source, columns) as arrays:
+        return _find_runs(arrays, variable, parameters, axes, times)
 
 
 def read_pairs(
@@ -168,9 +168,9 @@ def read_pairs(
             "for a source of two arrays or files, before and after"
         )
     else:
-        with _opened(source, columns) as found:
-            chosen = _paired_columns(found, *pairs) if found.is_table else pairs
-            first, second = (_find_runs(found, names) for names in chosen)
+        with _opened(source, columns) as arrays:
+            chosen = _paired_columns(arrays, *pairs) if arrays.is_table else pairs
+            first, second = (_find_runs(arrays, names) for names in chosen)
     before = first.states
     after = second.states
     names = first.names
@@ -236,8 +236,8 @@ def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
                 source = {n: a for n, a in loadmat(path).items() if isinstance(a, np.ndarray)}
                 source = {n: a for n, a in source.items() if a.dtype.kind in "fiuc" or _is_list(a)}
             else:  # with pickles a file could execute anything
-                found = np.load(path, allow_pickle=False)
-                source = found if isinstance(found, np.ndarray) else dict(found)
+                content = np.load(path, allow_pickle=False)
+                source = content if isinstance(content, np.ndarray) else dict(content)
     if columns is not None:
         raise InputError("columns names those of a text table; components names those of arrays")
     if isinstance(source, list | tuple) and source and all(map(_is_table, source)):
@@ -458,9 +458,11 @@ def _find_runs(
         chosen = [name for name in arrays if name != time]
     else:
         chosen = [_only_states(arrays, where, ndims)]
-    found = {name: source.numbers(name) for name in chosen}
+    states_by_name = {name: source.numbers(name) for name in chosen}
     if axes == "particles":
-        found = {name: _of_all_particles(a, f"{where}, {name}") for name, a in found.items()}
+        states_by_name = {
+            name: _of_all_particles(a, f"{where}, {name}") for name, a in states_by_name.items()
+        }
     rest = _Source(where, {n: a for n, a in arrays.items() if n not in chosen})
     folder = chosen[0].rpartition("/")[0] if chosen else ""
     time = rest.usual(_TIMES, folder)
@@ -469,7 +471,7 @@ def _find_runs(
         times = _times(times, "times")
     elif time is not None and rest.numbers(time, True).size > 1:
         times = rest.numbers(time, True).squeeze()
-    states, names = _joined(found, times, where)
+    states, names = _joined(states_by_name, times, where)
     if source.is_table:
         names = tuple(plain_name(name) or name for name in chosen)
     elif axes == "time":
@@ -527,37 +529,37 @@ def _only_states(arrays: Mapping[str, Any], where: str, ndims: Collection[int]) 
 
 def _numbers(values: Any, where: str) -> np.ndarray:
     """Return the values as float64, NaN where they are masked or filled."""
-    found = _array(values, where)
-    if found.dtype.kind == "O" and all(isinstance(v, _REAL) for v in found.flat):
-        found = _real_objects(found)
-    if found.dtype.kind == "c" or found.dtype.names == ("real", "imag"):
+    array = _array(values, where)
+    if array.dtype.kind == "O" and all(isinstance(v, _REAL) for v in array.flat):
+        array = _real_objects(array)
+    if array.dtype.kind == "c" or array.dtype.names == ("real", "imag"):
         raise InputError(
             f"{where}: expected an array of real numbers, found complex ones; give real and "
             "imaginary parts as components of their own"
         )
-    if found.dtype.kind not in "fiu":
-        text = printable(str(next(iter(found.flat), "nothing")))[:60]
+    if array.dtype.kind not in "fiu":
+        text = printable(str(next(iter(array.flat), "nothing")))[:60]
         raise InputError(
             f"{where}: expected an array of real numbers, found '{text}'; --variable chooses "
             "arrays or columns, and vp.import_dataset takes any table that pandas.read_csv reads"
         )
-    if _is_rounded(found):
+    if _is_rounded(array):
         raise InputError(
-            f"{where}: the whole number {_largest(found)} is beyond 2^53, where double precision "
+            f"{where}: the whole number {_largest(array)} is beyond 2^53, where double precision "
             "rounds; subtract an offset first"
         )
-    return found.astype(np.float64)
+    return array.astype(np.float64)
 
 
 def _times(values: Any, where: str) -> np.ndarray:
     """Return times as float64; dates, durations and large counts are differences to the first."""
-    found = _array(values, where)
-    if found.dtype.kind in "Mm" and found.size:
-        seconds = (found - found.flat[0]) / np.timedelta64(1, "s")
+    array = _array(values, where)
+    if array.dtype.kind in "Mm" and array.size:
+        seconds = (array - array.flat[0]) / np.timedelta64(1, "s")
         return np.asarray(seconds, dtype=np.float64)
-    if _is_rounded(found):
-        found = found - found.flat[0]
-    return _numbers(found, where)
+    if _is_rounded(array):
+        array = array - array.flat[0]
+    return _numbers(array, where)
 
 
 def _array(values: Any, where: str) -> np.ndarray:
@@ -567,8 +569,8 @@ def _array(values: Any, where: str) -> np.ndarray:
             check_dataset(values, where)
             packing = {name: fixed_attribute(values, name) for name in _PACKING}
             return _unpacked(values[...], {k: v for k, v in packing.items() if v is not None})
-        found: np.ndarray = as_numpy(values)
-        return found
+        array: np.ndarray = as_numpy(values)
+        return array
 
 
 def _unpacked(values: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:

@@ -89,15 +89,15 @@ class Algebra:
         return [symbol for symbol in self.variables if symbol.depends & value.depends]
 
     def _made(self, key: Any, make: Callable[[], Expression]) -> Expression:
-        found = self._known.get(key)
-        if found is None:
+        node = self._known.get(key)
+        if node is None:
             made = make()
             depends = 0
             for part in made.parts:
                 depends |= part.depends
             self._count(made, depends)
-            found = self._known.setdefault(key, made)
-        return found
+            node = self._known.setdefault(key, made)
+        return node
 
     def _count(self, made: Expression, depends: int) -> None:
         made.number = next(self._numbers)
@@ -277,9 +277,9 @@ class Algebra:
 
         Reverse mode: the cost is a few times that of the value, for any number of variables.
         """
-        found: dict[Symbol, Value] = {}
+        derivatives: dict[Symbol, Value] = {}
         if not isinstance(value, Expression):
-            return found
+            return derivatives
         slopes: dict[Expression, list[Value]] = {value: [1]}
         for node in reversed(below([value])):
             if not node.depends or node not in slopes:
@@ -288,11 +288,11 @@ class Algebra:
             if slope == 0:
                 continue
             if isinstance(node, Symbol):
-                found[node] = slope
+                derivatives[node] = slope
                 continue
             for part, factor in self._partial(node):
                 slopes.setdefault(part, []).append(self.multiply(slope, factor))
-        return found
+        return derivatives
 
     def _partial(self, node: Expression) -> Iterable[tuple[Expression, Value]]:
         """Return derivatives of a formula with respect to its parts."""

@@ -116,7 +116,7 @@ class PythonSource:
         lines = [*((name, text) for text, name in self._names.items())]
         uses = Counter(_NAME.findall(" ".join([*self._names, *results])))
         inside: dict[str, tuple[str, int]] = {}  # texts of names used once, with their depth
-        found = []
+        assignments = []
 
         def written(text: str) -> tuple[str, int]:
             depth = max((inside[n][1] for n in _NAME.findall(text) if n in inside), default=0)
@@ -127,8 +127,8 @@ class PythonSource:
             if uses[name] == 1 and depth <= _DEPTH:
                 inside[name] = f"({full})", depth
             else:
-                found.append(f"{name} = {full}")
-        return [*found, f"return [{', '.join(written(text)[0] for text in results)}]"]
+                assignments.append(f"{name} = {full}")
+        return [*assignments, f"return [{', '.join(written(text)[0] for text in results)}]"]
 
 
 ComponentFunction = Callable[..., list[Any]]

@@ -64,11 +64,11 @@ def _exact_angle(y: Any, x: Any) -> Any:
 
 def _largest(algebra: Any, *values: Value, sign: int = 1) -> Value:
     """Return the largest of values, or the least for the sign -1, by absolute values."""
-    found = values[0]
+    largest = values[0]
     for value in values[1:]:
-        apart = algebra.call("abs", algebra.subtract(found, value))
-        found = algebra.scale(_HALF, algebra.add(found, value, algebra.scale(sign, apart)))
-    return found
+        apart = algebra.call("abs", algebra.subtract(largest, value))
+        largest = algebra.scale(_HALF, algebra.add(largest, value, algebra.scale(sign, apart)))
+    return largest
 
 
 def _erf_slope(algebra: Any, x: Value, _: Value) -> Value:

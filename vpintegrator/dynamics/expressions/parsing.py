@@ -255,8 +255,8 @@ class _Parser:
             self.fail(node, f"unknown function '{name}'{hint} (write * to multiply)")
         function = FUNCTIONS[name]
         wanted = len(function.arguments)
-        found = len(node.args)
-        if node.keywords or found < wanted or (found > wanted and not function.further):
+        count = len(node.args)
+        if node.keywords or count < wanted or (count > wanted and not function.further):
             example = f"{name}({', '.join(function.arguments)}{', ...' * function.further})"
             self.fail(node, f"a call of '{name}' is written {example}")
         return self.algebra.call(function, *map(self.value, node.args))

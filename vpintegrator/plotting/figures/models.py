@@ -329,14 +329,14 @@ def attention_in(model: Model, window: Any) -> dict[str, np.ndarray]:
             f"window has shape {tuple(states.shape)}, but the model {model.name} reads windows of "
             f"shape ({model.window}, {model.dim})"
         )
-    found = {
+    weights_by_place = {
         # an average over symmetries: take the term of the identity
         place: weights[(0,) * (weights.ndim - 3)].reshape(-1, *weights.shape[-2:]).cpu().numpy()
         for place, weights in attention_weights(model, states).items()
     }
-    if not found:
+    if not weights_by_place:
         raise InputError(f"the model {model.name} has no attention")
-    return found
+    return weights_by_place
 
 
 def attention(
@@ -380,8 +380,10 @@ def attention(
     >>> axes = vp.plotting.attention(model, np.ones((4, 3)))
     """
     model = model_scene(source).model
-    found = attention_in(model, first_window(model) if window is None else window)
-    layer = next(iter(found)) if layer is None else one_of("layer", layer, found)
-    one_of("head", str(head), [str(k) for k in range(len(found[layer]))])
-    weights = found[layer][head]
+    weights_by_layer = attention_in(model, first_window(model) if window is None else window)
+    layer = (
+        next(iter(weights_by_layer)) if layer is None else one_of("layer", layer, weights_by_layer)
+    )
+    one_of("head", str(head), [str(k) for k in range(len(weights_by_layer[layer]))])
+    weights = weights_by_layer[layer][head]
     return drawn_into(ax, draw_weights, weights, bool((weights < 0).any()))

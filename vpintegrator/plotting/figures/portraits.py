@@ -204,15 +204,15 @@ class CoordinatesFigure(RolloutFigure):
         """
         orbit = self.orbit()[:, : self.count]
         span = np.nanmax(orbit, axis=0) - np.nanmin(orbit, axis=0)
-        found = {}
+        times = {}
         for name in self.runs:
             states = self.orbit(name)[: len(orbit), : self.count]
             with np.errstate(all="ignore"):
                 near = np.abs(states - orbit) <= _APART * span
             gone = (~near & ~np.isnan(orbit)).any(axis=-1)
             if gone.any():
-                found[name] = int(gone.argmax())
-        return found
+                times[name] = int(gone.argmax())
+        return times
 
     @cached_property
     def intervals(self) -> list[slice]:

@@ -85,11 +85,13 @@ class PoincareFigure(RolloutFigure):
         points = {}
         system = self.report.system
         every = {REFERENCE: self.reference_section} | self.scene.measured("section")
-        for name, found in every.items():
-            kept = np.isin(found.trajectory, self.level[0]) if found else np.zeros(0, dtype=bool)
+        for name, section in every.items():
+            kept = (
+                np.isin(section.trajectory, self.level[0]) if section else np.zeros(0, dtype=bool)
+            )
             if kept.any():
-                inside = views.within_a_turn(system, found.points[kept])
-                points[name] = (inside, found.trajectory[kept])
+                inside = views.within_a_turn(system, section.points[kept])
+                points[name] = (inside, section.trajectory[kept])
         return points
 
     @cached_property
@@ -317,12 +319,12 @@ class RotationFigure(RolloutFigure):
         # a single curve, also across half a turn
         reference[order] = np.unwrap(reference[order], period=1)
         above.plot(where, reference, mew=0, **dots)
-        for name, found in self.found.items():
+        for name, rotation in self.found.items():
             look = self.scene.looks[name].strokes(style.mark) | {"ls": ""}
             # turns are known up to whole ones: take those nearest to the reference
-            above.plot(where, found.number + np.round(reference - found.number), **look)
-            values = np.maximum(found.difference, SMALLEST)
-            for which, face in ((found.regular, look["color"]), (~found.regular, "none")):
+            above.plot(where, rotation.number + np.round(reference - rotation.number), **look)
+            values = np.maximum(rotation.difference, SMALLEST)
+            for which, face in ((rotation.regular, look["color"]), (~rotation.regular, "none")):
                 below.plot(where[which], values[which], mfc=face, **look)
         above.set_ylabel("turns per step")
         below.set(yscale="log", xlabel=label, ylabel="error")

@@ -150,14 +150,14 @@ class Ensemble:
         self.states[:, first:last] = states[:, stored[first:last] - start]
         self._sampler.observe(start, states)
 
-    def lose(self, start: int, found: np.ndarray) -> None:
+    def lose(self, start: int, losses: np.ndarray) -> None:
         """Note orbits that are lost at steps from ``start`` on.
 
-        ``found`` (trajectory, count) says it of each step. Several diagnostics see the same steps;
+        ``losses`` (trajectory, count) says it of each step. Several diagnostics see the same steps;
         the earliest loss counts.
         """
-        new = found.any(axis=1)
-        step = start + found.argmax(axis=1)
+        new = losses.any(axis=1)
+        step = start + losses.argmax(axis=1)
         earlier = new & ((self.lost < 0) | (step < self.lost))
         self.lost[earlier] = step[earlier]
 
@@ -329,13 +329,13 @@ class WindowSampler:
         self._before = states[:, states.shape[1] - min(window - 1, states.shape[1]) :].copy()
 
 
-def first_step(index: np.ndarray, start: int, found: np.ndarray) -> None:
+def first_step(index: np.ndarray, start: int, holds: np.ndarray) -> None:
     """Set ``index``, initially -1, to the first step at which a trajectory satisfies a condition.
 
-    ``found`` (trajectory, count) says it of the steps from ``start`` on.
+    ``holds`` (trajectory, count) says it of the steps from ``start`` on.
     """
-    new = found.any(axis=1) & (index < 0)
-    index[new] = start + found[new].argmax(axis=1)
+    new = holds.any(axis=1) & (index < 0)
+    index[new] = start + holds[new].argmax(axis=1)
 
 
 def larger(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -50,8 +50,8 @@ def variance_of_fit(residuals: np.ndarray, degree: int) -> np.ndarray:
     correlation, size, variance = _expected(count, degree)
     squares = np.sum(residuals**2, axis=-1)
     products = np.sum(residuals[..., 1:] * residuals[..., :-1], axis=-1)
-    found = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
-    rho = np.interp(found, correlation, _RHOS)
+    statistic = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
+    rho = np.interp(statistic, correlation, _RHOS)
     return squares * np.exp(np.interp(rho, _RHOS, np.log(variance / size)))
 
 
@@ -66,15 +66,15 @@ def _expected(count: int, degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     design = np.vander(place - place.mean(), degree + 1)
     weights = np.linalg.pinv(design)
     left = np.eye(count) - design @ weights
-    found = []
+    statistics = []
     for rho in _RHOS:
         noise = np.sign(rho) ** abs(place[:, None] - place) * abs(rho) ** abs(
             place[:, None] - place
         )
         of_residuals = left @ noise @ left
         size = np.trace(of_residuals)
-        found.append((np.trace(of_residuals, 1) / size, size, weights[0] @ noise @ weights[0]))
-    correlation, size, variance = np.array(found).T
+        statistics.append((np.trace(of_residuals, 1) / size, size, weights[0] @ noise @ weights[0]))
+    correlation, size, variance = np.array(statistics).T
     return np.maximum.accumulate(correlation), size, variance
 
 

@@ -93,7 +93,7 @@ def _lines(signal: np.ndarray, count: int, padding: int = 4) -> tuple[float, np.
     omega = np.empty(0)
     remainder = signal - window @ signal / window.sum()
     mean = signal.mean()
-    found = np.zeros((3, count))
+    lines = np.zeros((3, count))
     while len(omega) < count and np.abs(remainder).max() > 1e-15:
         spectrum = np.abs(np.fft.rfft(window * remainder, padding * size))
         spectrum[: 2 * padding] = 0.0  # the mean is fitted beside the lines
@@ -102,13 +102,13 @@ def _lines(signal: np.ndarray, count: int, padding: int = 4) -> tuple[float, np.
         mean = coefficients[0]
         cosine, sine = np.split(coefficients[1:], 2)
     if not len(omega):
-        return scale * mean, found
+        return scale * mean, lines
     amplitude = np.hypot(cosine, sine)
     phase = np.arctan2(-sine, cosine) + omega * place[0]
     order = np.argsort(-amplitude, kind="stable")
     phase = (phase + np.pi) % (2 * np.pi) - np.pi
-    found[:, : len(omega)] = np.stack([omega, scale * amplitude, phase])[:, order]
-    return scale * mean, found
+    lines[:, : len(omega)] = np.stack([omega, scale * amplitude, phase])[:, order]
+    return scale * mean, lines
 
 
 def _fit(

@@ -159,9 +159,9 @@ _STORED = (
 )
 
 
-def _parts(found: InvariantError) -> dict[str, Any]:
-    relative = np.full(len(found.error), found.relative, dtype=np.int8)
-    return {**vars(found.drift), "error": found.error, "relative": relative, "kind": found.kind}
+def _parts(change: InvariantError) -> dict[str, Any]:
+    relative = np.full(len(change.error), change.relative, dtype=np.int8)
+    return {**vars(change.drift), "error": change.error, "relative": relative, "kind": change.kind}
 
 
 def _joined(
@@ -207,22 +207,22 @@ class Invariants(Diagnostic):
 
     def result(self) -> dict[str, Any]:
         changes = self._changes.items()
-        found = {n: InvariantError(v.T, c.size > 0, d.fit()) for n, (c, v, d) in changes}
-        return {"invariants": found}
+        errors = {n: InvariantError(v.T, c.size > 0, d.fit()) for n, (c, v, d) in changes}
+        return {"invariants": errors}
 
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
-        found: dict[str, InvariantError] = run.invariants
+        errors: dict[str, InvariantError] = run.invariants
         lost = np.isfinite(run.divergence_time)
-        slopes = {n: np.where(lost, np.nan, v.drift.slope) for n, v in found.items()}
-        drifts = {n: (slopes[n], v.drift.standard_error) for n, v in found.items()}
+        slopes = {n: np.where(lost, np.nan, v.drift.slope) for n, v in errors.items()}
+        drifts = {n: (slopes[n], v.drift.standard_error) for n, v in errors.items()}
         worst = {n: int(np.argmax(np.abs(np.nan_to_num(s)))) for n, (s, _) in drifts.items()}
-        largest = {n: float(np.where(lost, np.inf, v.largest).max()) for n, v in found.items()}
+        largest = {n: float(np.where(lost, np.inf, v.largest).max()) for n, v in errors.items()}
         rounding = run.rounding(report.times[-1] / report.step)
         return {
             "invariants": largest,
             "invariants_rounding": dict.fromkeys(largest, rounding),
-            "invariant_kinds": {name: v.kind for name, v in found.items()},
+            "invariant_kinds": {name: v.kind for name, v in errors.items()},
             "drifts": {name: float(slope[worst[name]]) for name, (slope, _) in drifts.items()},
             "drift_errors": {
                 name: float(error[worst[name]]) for name, (_, error) in drifts.items()

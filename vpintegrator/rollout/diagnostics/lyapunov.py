@@ -230,8 +230,10 @@ def _largest(exponent: np.ndarray, uncertainty: np.ndarray, time: float) -> Lyap
     return Lyapunov(exponent[:, None], uncertainty[:, None], time)
 
 
-def _parts(found: Lyapunov) -> dict[str, Any]:
-    return {name: value if name == "time" else value[:, 0] for name, value in vars(found).items()}
+def _parts(exponents: Lyapunov) -> dict[str, Any]:
+    return {
+        name: value if name == "time" else value[:, 0] for name, value in vars(exponents).items()
+    }
 
 
 class LyapunovExponent(Diagnostic):
@@ -252,24 +254,26 @@ class LyapunovExponent(Diagnostic):
         steps = times - self.map.window
         if steps < 1:
             return {"lyapunov": None}
-        found = lyapunov_spectrum(self.map, first, steps, compiled=False, scales=self.plan.scales)
-        lasting = self.ensemble.lasting(np.array([times - 1]), count).T  # (trajectory, 1)
-        found = replace(
-            found,
-            exponent=np.where(lasting, found.exponent, np.nan),
-            uncertainty=np.where(lasting, found.uncertainty, np.nan),
+        spectrum = lyapunov_spectrum(
+            self.map, first, steps, compiled=False, scales=self.plan.scales
         )
-        return {"lyapunov": found}
+        lasting = self.ensemble.lasting(np.array([times - 1]), count).T  # (trajectory, 1)
+        spectrum = replace(
+            spectrum,
+            exponent=np.where(lasting, spectrum.exponent, np.nan),
+            uncertainty=np.where(lasting, spectrum.uncertainty, np.nan),
+        )
+        return {"lyapunov": spectrum}
 
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
-        found: Lyapunov | None = run.lyapunov
-        if found is None or np.isnan(found.exponent).all():
+        exponents: Lyapunov | None = run.lyapunov
+        if exponents is None or np.isnan(exponents.exponent).all():
             return dict.fromkeys(("lyapunov", "lyapunov_error", "lyapunov_time"))
         return {
-            "lyapunov": float(np.nanmedian(found.exponent)),
-            "lyapunov_error": float(np.nanmedian(found.uncertainty)),
-            "lyapunov_time": found.time,
+            "lyapunov": float(np.nanmedian(exponents.exponent)),
+            "lyapunov_error": float(np.nanmedian(exponents.uncertainty)),
+            "lyapunov_time": exponents.time,
         }
 
     @classmethod

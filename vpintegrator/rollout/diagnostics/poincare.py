@@ -341,9 +341,9 @@ def _root(
 
     with np.errstate(all="ignore"):
         every = np.arange(len(low), dtype=np.float64)
-        found = find_root(function, (low, high), args=(every,))
+        solution = find_root(function, (low, high), args=(every,))
         lower = np.abs(function(low, every)) <= np.abs(function(high, every))
-    return np.where(found.success, found.x, np.where(lower, low, high))
+    return np.where(solution.success, solution.x, np.where(lower, low, high))
 
 
 _STORED = (

@@ -96,8 +96,8 @@ class RotationNumbers:
     @property
     def error(self) -> float | None:
         """The largest difference on regular orbits; None where there are none."""
-        found = np.nan_to_num(self.difference[self.regular], nan=np.inf)
-        return float(found.max()) if len(found) else None
+        differences = np.nan_to_num(self.difference[self.regular], nan=np.inf)
+        return float(differences.max()) if len(differences) else None
 
 
 _STORED = (
@@ -124,17 +124,17 @@ def elliptic_point(map: Map, states: np.ndarray) -> np.ndarray | None:
         States round it, (state, dim).
     """
     middle = states.mean(axis=0)
-    found = []
+    points = []
     chosen = np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)
     for guess in (middle, *states[chosen]):
         point = _fixed_point(map, guess)
         if point is not None and _is_elliptic(map.derivative(point[None, None])[0]):
-            found.append(point)
+            points.append(point)
             if guess is middle:
                 break
-    if not found:
+    if not points:
         return None
-    return min(found, key=lambda point: float(np.linalg.norm(point - middle)))
+    return min(points, key=lambda point: float(np.linalg.norm(point - middle)))
 
 
 def _fixed_point(map: Map, point: np.ndarray) -> np.ndarray | None:
@@ -269,10 +269,10 @@ class Rotation(Diagnostic):
 
     @classmethod
     def summary(cls, run: Run, report: Report) -> dict[str, Any]:
-        found: RotationNumbers | None = run.rotation
-        if found is None:
+        rotation: RotationNumbers | None = run.rotation
+        if rotation is None:
             return {"rotation_error": None, "regular": None}
-        return {"rotation_error": found.error, "regular": int(found.regular.sum())}
+        return {"rotation_error": rotation.error, "regular": int(rotation.regular.sum())}
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
