@@ -57,7 +57,7 @@ def main(
     from vpintegrator.plotting.scene import only
 
     folder = output or Path("figures")
-    chosen = cli.names(methods) or []
+    names = cli.names(methods) or []
     with cli.progress() as show:
         paths = draw(
             rollout,
@@ -65,7 +65,7 @@ def main(
             formats=format or ("png", "pdf"),
             overwrite=overwrite,
             figures=figure,
-            methods=chosen,
+            methods=names,
             columns=cli.names(columns) or [],
             width=width,
             progress=show,
@@ -77,7 +77,7 @@ def main(
 
     def facts() -> dict[str, Any]:
         source = open_drawn(rollout)
-        table = {} if isinstance(source, Path) else {"table": only(source, chosen).table()}
+        table = {} if isinstance(source, Path) else {"table": only(source, names).table()}
         return {"files": paths} | table
 
     cli.write_json(facts)

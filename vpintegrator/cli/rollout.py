@@ -84,12 +84,12 @@ def main(
         options["against"] = methods + [name for name in against_ or [] if name != "none"]
     if not files and system is None:
         raise InputError("name a trained model, or a system with --system")
-    chosen = None if system is None else load_system(system, own)
-    loaded = at_parameters(load_files(files, device), options.get("step"), own, chosen)
+    declared = None if system is None else load_system(system, own)
+    loaded = at_parameters(load_files(files, device), options.get("step"), own, declared)
     single = single_models(loaded)[0]
-    if chosen is not None:
-        check_agreement(single, chosen)
-    options["system"] = find_system(single, chosen)
+    if declared is not None:
+        check_agreement(single, declared)
+    options["system"] = find_system(single, declared)
     name = safe_name(options["system"].name, "model")
     path = output or Path(f"{name}-rollout.h5")
     options |= _measured(single, options)

@@ -217,15 +217,15 @@ def find_compiler() -> tuple[str, ...]:
     NotCompilable
         If there is none.
     """
-    chosen = os.environ.get("CXX", "").strip()
-    if not chosen:
+    command = os.environ.get("CXX", "").strip()
+    if not command:
         name = next(filter(shutil.which, _NAMES), None)
         if name is None:
             raise NotCompilable(f"no C++ compiler was found ({', '.join(_NAMES)})")
-        chosen = str(shutil.which(name))
+        command = str(shutil.which(name))
     try:
         # a path with blanks is one word
-        name, *arguments = [chosen] if shutil.which(chosen) else shlex.split(chosen)
+        name, *arguments = [command] if shutil.which(command) else shlex.split(command)
     except ValueError as error:
         raise NotCompilable(f"CXX is no command: {error}") from None
     if not (program := shutil.which(name)):
@@ -261,10 +261,10 @@ def _library_path(name: str) -> Path:
 
     The cache is ``$VPINTEGRATOR_CACHE``, or a folder in the user's cache.
     """
-    chosen = os.environ.get("VPINTEGRATOR_CACHE")
+    cache = os.environ.get("VPINTEGRATOR_CACHE")
     base = os.environ.get("XDG_CACHE_HOME")
     with suppress(OSError, RuntimeError):  # RuntimeError: there is no home folder
-        folder = Path(chosen or Path(base or Path.home() / ".cache") / "vpintegrator").absolute()
+        folder = Path(cache or Path(base or Path.home() / ".cache") / "vpintegrator").absolute()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         about = folder.stat()
         trusted = os.name != "posix" or (about.st_uid == os.getuid() and not about.st_mode & 0o022)

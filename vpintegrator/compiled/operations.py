@@ -158,11 +158,11 @@ class NodeArrays:
     ) -> np.ndarray:
         """Combine nodes along axes: a number, several, or none for all."""
         axes = [axes] if isinstance(axes, int) else axes or range(a.ndim)
-        chosen = tuple(axis % a.ndim for axis in axes)
-        kept = [axis for axis in range(a.ndim) if axis not in chosen]
-        moved = a.transpose(*kept, *chosen).reshape([a.shape[axis] for axis in kept] + [-1])
+        summed = tuple(axis % a.ndim for axis in axes)
+        kept = [axis for axis in range(a.ndim) if axis not in summed]
+        moved = a.transpose(*kept, *summed).reshape([a.shape[axis] for axis in kept] + [-1])
         result = self.fold(operation, moved)
-        return np.expand_dims(result, chosen) if keep else result
+        return np.expand_dims(result, summed) if keep else result
 
 
 def _elementwise(operation: Callable[..., int]) -> Callable[..., np.ndarray]:

@@ -444,8 +444,8 @@ def _of_power(g: ScalarGraph, n: int, a: int, b: int) -> Iterator[tuple[int, int
 
 def leads_to(graph: ScalarGraph, ends: Iterable[int]) -> list[bool]:
     """Whether each node of the graph depends on one of ``ends``."""
-    chosen = set(ends)
+    targets = set(ends)
     active: list[bool] = []
     for n in range(len(graph.nodes)):
-        active.append(n in chosen or any(active[a] for a in graph.arguments(n)))
+        active.append(n in targets or any(active[a] for a in graph.arguments(n)))
     return active

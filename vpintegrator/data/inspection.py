@@ -65,7 +65,7 @@ def _look_through(dataset: Dataset, name: str) -> Group:
     conditions = dataset.conditions(name)
     system = dataset.system
     known = [key for key in dataset.varied if key != STEP and key in system.parameters]
-    chosen = [[*dataset.varied].index(key) for key in known]
+    places = [[*dataset.varied].index(key) for key in known]
     invariants = (system.with_open(known) if known else system).invariants
     low = np.full(dim, np.inf)
     high = np.full(dim, -np.inf)
@@ -81,7 +81,7 @@ def _look_through(dataset: Dataset, name: str) -> Group:
         finite = np.isfinite(states)
         low = np.minimum(low, np.where(finite, states, np.inf).min(axis=(0, 1)))
         high = np.maximum(high, np.where(finite, states, -np.inf).max(axis=(0, 1)))
-        own = conditions[rows, chosen] if chosen else None
+        own = conditions[rows, places] if places else None
         changes.append(invariant_changes(invariants, states, own))
     empty = ~np.isfinite(low)
     sizes = largest_changes(changes) if changes else dict.fromkeys(invariants, (0.0, 0.0))

@@ -90,9 +90,9 @@ def without_broken_structure(dataset: Dataset | str | os.PathLike[str]) -> Datas
     few = np.unique(np.linspace(0, count - 1, min(count, _JUDGED)).astype(int))
     states = dataset.states("train", few).reshape(-1, dataset.dim)
     states = states[np.isfinite(states).all(axis=1)]
-    chosen = np.random.default_rng(0).choice(len(states), min(len(states), _JUDGED), replace=False)
+    sample = np.random.default_rng(0).choice(len(states), min(len(states), _JUDGED), replace=False)
     accuracy = max(dataset.accuracy.get("estimated_error", 0.0), _ACCURACY)
-    system = dataset.system.holding_at(states[chosen], accuracy)
+    system = dataset.system.holding_at(states[sample], accuracy)
     if system is dataset.system:
         return dataset
     warnings.warn(

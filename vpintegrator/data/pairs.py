@@ -125,16 +125,16 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         """Return the pairs of some numbers."""
         first = self.first[index]
         places = (first[..., None] + self._steps).reshape(-1)
-        chosen = self.states.index_select(0, places).reshape(*first.shape, self.size, -1)
-        inputs = chosen[..., : self.window, :]
-        targets = chosen[..., self.shift :, :]
+        windows = self.states.index_select(0, places).reshape(*first.shape, self.size, -1)
+        inputs = windows[..., : self.window, :]
+        targets = windows[..., self.shift :, :]
         own = None if self.parameters is None else self.parameters[first]
         return Pair(inputs.contiguous(), targets.contiguous(), own)
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
         """Every pair once, in random order, ``size`` at a time; the last ones may be fewer."""
         order = torch.randperm(len(self), generator=generator).to(self.first.device)
-        return (self.pair(chosen) for chosen in order.split(size))
+        return (self.pair(batch) for batch in order.split(size))
 
     def evenly(self, count: int) -> Pair:
         """Return a number of pairs, evenly chosen from all; all if there are no more."""

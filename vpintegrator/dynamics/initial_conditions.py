@@ -170,8 +170,8 @@ class InitialConditions:
                 f"{self.where}: {count} initial states are asked for, but the list of "
                 f"{self.distribution} holds {len(self._states)}"
             )
-        chosen = self._states[generator.permutation(len(self._states))[:count]]
-        return self._with_time(chosen, generator, parameters)
+        sample = self._states[generator.permutation(len(self._states))[:count]]
+        return self._with_time(sample, generator, parameters)
 
     def _in_domain(self, generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
         """Draw states in the domain of the equations; those outside are drawn again."""

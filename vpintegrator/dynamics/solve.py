@@ -192,11 +192,11 @@ def component_sizes(system: System, initial: np.ndarray, duration: float) -> np.
     """
     known = np.flatnonzero(np.isfinite(initial).all(axis=1))
     sizes = np.abs(initial[known]).max(axis=0, initial=0.0)
-    chosen = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _SIZED)).astype(int))]
-    flow = system.of_trajectories(chosen)
+    sample = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _SIZED)).astype(int))]
+    flow = system.of_trajectories(sample)
     with np.errstate(all="ignore"):
         *_, (_, moved) = coarse_states(
-            flow.vector_field_by_component, initial[chosen].T, duration, *_COARSE_STEPS
+            flow.vector_field_by_component, initial[sample].T, duration, *_COARSE_STEPS
         )
     return bounded_sizes(system, np.maximum(sizes, moved.max(axis=1, initial=0.0)))
 

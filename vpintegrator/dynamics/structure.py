@@ -326,8 +326,8 @@ def log_determinant(
     ratios = np.tile(scales, map.window) / np.tile(scales, map.window)[:, None]
     part = max(1, entries // (map.window * map.dim) ** 2)
     for start in range(0, len(usable), part):
-        chosen = usable[start : start + part]
-        result[chosen] = log_volume(ratios * iterated_derivative(map, rows[chosen]))
+        places = usable[start : start + part]
+        result[places] = log_volume(ratios * iterated_derivative(map, rows[places]))
     return result.reshape(windows.shape[:-2])
 
 
@@ -515,11 +515,11 @@ def terms_of(
     an invariant that also takes ``parameters`` these are (trajectory, name).
     """
     dim = initial.shape[-1]
-    chosen = np.flatnonzero(np.isfinite(initial).all(axis=-1))
-    chosen = chosen[: min(_SAMPLED, max(1, _ENTRIES // dim**2))]
-    own = () if parameters is None else (parameters[chosen, None],)
+    sample = np.flatnonzero(np.isfinite(initial).all(axis=-1))
+    sample = sample[: min(_SAMPLED, max(1, _ENTRIES // dim**2))]
+    own = () if parameters is None else (parameters[sample, None],)
     with np.errstate(all="ignore"):
-        return largest_of(invariant(initial[chosen, None] * (1 - np.eye(dim)), *own))
+        return largest_of(invariant(initial[sample, None] * (1 - np.eye(dim)), *own))
 
 
 def size_of(

@@ -624,9 +624,9 @@ class System(SystemProperties):
         flow = self.flow
         open_ = self.equations.open
         assert flow is not None
-        chosen = [k for k, symbol in enumerate(open_) if symbol.name != ENERGY]
-        if parameters is not None and chosen:
-            return flow.initial_conditions.sample(count, generator, parameters[:, chosen])
+        places = [k for k, symbol in enumerate(open_) if symbol.name != ENERGY]
+        if parameters is not None and places:
+            return flow.initial_conditions.sample(count, generator, parameters[:, places])
         if open_ and self._origin is not None and self._origin[1].flow is not None:
             flow = self._origin[1].flow
         return flow.sample_initial(count, generator)

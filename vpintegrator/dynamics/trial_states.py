@@ -79,8 +79,8 @@ def trial_of(definition: Definition) -> TrialStates:
         most = affordable // (3 * _STAGES)
         states = np.vstack([states, orbit_states(definition, image, states, most)])
         domain = states.min(axis=0), states.max(axis=0)
-    chosen = [*_worst_states(e, states, domain), *states[:POINTS]]
-    return TrialStates(e, exact_states(np.array(chosen)), domain, most=len(chosen))
+    sample = [*_worst_states(e, states, domain), *states[:POINTS]]
+    return TrialStates(e, exact_states(np.array(sample)), domain, most=len(sample))
 
 
 def _are_local(equations: Equations, nodes: Sequence[Any]) -> bool:

@@ -109,14 +109,14 @@ class AdditiveHamiltonianMap(Model):
         components = Components(dim)
         check_even(dim, "; take vpff, which preserves volume")
         half = dim // 2
-        chosen = [*parts] or [*components_alone(half), *combinations_of_two(half)]
-        numbers = [*equal] or [*range(len(chosen))]
+        terms = [*parts] or [*components_alone(half), *combinations_of_two(half)]
+        numbers = [*equal] or [*range(len(terms))]
         sums = []
         for variable_of_sum in ("value", variable):
             is_single = variable_of_sum == "value"
-            places = [n for n, part in enumerate(chosen) if (len(part) == 1) == is_single]
+            places = [n for n, part in enumerate(terms) if (len(part) == 1) == is_single]
             if places:
-                own = [chosen[n] for n in places]
+                own = [terms[n] for n in places]
                 functions = [numbers[n] for n in places] if len(equal) else []
                 sums.append(PartSum(half, own, degree, variable_of_sum, functions))
         own = [*kinetic] or components_alone(half)

@@ -53,8 +53,8 @@ def suited(
     'vpt'
     """
     given = arguments or {}
-    chosen = _chart(system, None, chart, given)
-    return _suited(system if chosen is None else chosen.system, given)[0]
+    system_chart = _chart(system, None, chart, given)
+    return _suited(system if system_chart is None else system_chart.system, given)[0]
 
 
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
@@ -166,10 +166,10 @@ def build(
         architecture = None if model == "auto" else ARCHITECTURES.find(model)
     else:
         architecture = model
-    chosen = _chart(system, architecture, chart, arguments)
-    if chosen is not None:
-        system = chosen.system
-        coordinates |= {"chart": chosen.texts, "inverse_chart": chosen.inverse_texts}
+    system_chart = _chart(system, architecture, chart, arguments)
+    if system_chart is not None:
+        system = system_chart.system
+        coordinates |= {"chart": system_chart.texts, "inverse_chart": system_chart.inverse_texts}
     if system.canonical_order:
         dim = system.dim if system.family is None else system.family.system.dim
         coordinates["order"] = [i for i in system.canonical_order if i < dim]
@@ -208,7 +208,7 @@ def build(
                 "coordinates); more frequencies need more, and --window 1 takes it for the whole "
                 "state"
             )
-    arguments = _of_system(system, architecture, known, arguments, chosen is not None)
+    arguments = _of_system(system, architecture, known, arguments, system_chart is not None)
     for argument in arguments:
         if argument not in known:
             hint = nearest(argument, known) or f"; it has {', '.join(known)}"
@@ -221,8 +221,8 @@ def build(
     result, count, refusal = _reversible(architecture, seed, arguments, rhos, bool(reversible))
     if coordinates:
         result.set_coordinates(**coordinates)
-    if chosen is not None:
-        pairs = zip(chosen.components, chosen.equations, strict=True)
+    if system_chart is not None:
+        pairs = zip(system_chart.components, system_chart.equations, strict=True)
         words = ", ".join(f"{new} = {text}" for new, text in pairs)
         choices.append(f"the model works in the system's coordinates {words}")
     if system.family is not None:

@@ -215,12 +215,12 @@ def _best_distance(dtype: torch.dtype) -> float:
 def _agrees(model: Any, way: Way, windows: torch.Tensor, k: tuple[torch.Tensor, ...]) -> bool:
     """Return whether derivatives are those of the map, at some windows near the given ones."""
     finite = windows.flatten(1).isfinite().all(1).nonzero()[:, 0]
-    chosen = finite[torch.linspace(0, len(finite) - 1, _COMPARED).long().unique()]
-    if not len(chosen):
+    sample = finite[torch.linspace(0, len(finite) - 1, _COMPARED).long().unique()]
+    if not len(sample):
         return True
-    k = tuple(x[chosen] for x in k)
+    k = tuple(x[sample] for x in k)
     generator = np.random.default_rng(0)
-    states = windows[chosen].double().cpu().numpy()  # (n, window, dim)
+    states = windows[sample].double().cpu().numpy()  # (n, window, dim)
     sizes = np.abs(states).max((0, 1)) + 1e-3 * (np.abs(states).max() or 1.0)  # (dim,)
     # apart from the given windows, as kinks are often at symmetric ones
     states = states + 0.01 * sizes * generator.standard_normal(states.shape)

@@ -180,10 +180,10 @@ class VolumePreservingTransformer(Model):
         if lift > 1 and len(expressions):
             raise InputError("expressions are functions of one state; leave them out, or the lift")
         whole("dim" if lift == 1 else "dim * lift", lifted.dim, 2)
-        chosen = _weighting(weighting, lifted)
-        if heads != 1 and chosen != "skew":
+        scores = _weighting(weighting, lifted)
+        if heads != 1 and scores != "skew":
             raise InputError(
-                f"heads = {heads} are for weighting = skew, not {chosen}; take heads = 1, or "
+                f"heads = {heads} are for weighting = skew, not {scores}; take heads = 1, or "
                 "fewer reversing_symmetries where they leave no skew weighting"
             )
         size = initial_scale if initial_attention is None else initial_attention
@@ -195,10 +195,10 @@ class VolumePreservingTransformer(Model):
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
             attention: nn.Module | None = None
-            if chosen == "coupled":
+            if scores == "coupled":
                 moved = as_blocks(parts, lifted.dim)
                 attention = CoupledAttention(lifted.dim, rows, split=moved, **shared)
-            elif chosen == "none":
+            elif scores == "none":
                 pass
             elif heads != 1:
                 attention = MultiHeadVolumePreservingAttention(
@@ -206,7 +206,7 @@ class VolumePreservingTransformer(Model):
                 )
             else:
                 attention = VolumePreservingAttention(
-                    lifted.dim, chosen, scale=attention_scale, **shared
+                    lifted.dim, scores, scale=attention_scale, **shared
                 )
             mixing = [TimeMixing(window, shears=True, initial_scale=initial_scale)] if mixed else []
             first = [] if attention is None else [attention]
@@ -216,7 +216,7 @@ class VolumePreservingTransformer(Model):
                 others = [Lifted(layer, lift) for layer in others]
             layers += [*first, *mixing, *others]
         super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)
-        self.weighting = chosen
+        self.weighting = scores
 
     @classmethod
     def published(
@@ -406,13 +406,13 @@ class VolumePreservingMultiheadTransformer(Model):
         components = Components(dim, reversing_symmetries, periodic, cyclic)
         own = Functions(functions, width, degree, expressions, activation, initial_scale)
         blocks = as_blocks(split, whole("dim", dim, 2))
-        chosen = _weighting(weighting, components)
+        scores = _weighting(weighting, components)
         shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
-            if chosen == "coupled":
+            if scores == "coupled":
                 layers.append(CoupledAttention(dim, window, split=blocks, **shared))
-            elif chosen == "skew":
+            elif scores == "skew":
                 layers.append(VolumePreservingAttention(dim, **shared))
             if time_mixing:
                 layers.append(TimeMixing(window, shears=True, initial_scale=initial_scale))

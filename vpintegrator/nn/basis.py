@@ -451,8 +451,8 @@ class Terms(Layer):
             indices, kinds, variables, block, weights
         )
         used = (factors != 0).any(1)
-        chosen = torch.tensor(indices, dtype=torch.long).view(len(indices), len(kinds))
-        parts = chosen[used], sources[used], factors[used], count
+        orders = torch.tensor(indices, dtype=torch.long).view(len(indices), len(kinds))
+        parts = orders[used], sources[used], factors[used], count
         return cls(degree, kinds, *parts, device=device, dtype=dtype)
 
     @property
@@ -523,17 +523,17 @@ class Terms(Layer):
         Terms that differ in functions of these variables alone become one. No symmetries are built
         into them, as values break them.
         """
-        chosen = self.chosen.cpu()
-        weights = torch.ones(len(chosen), 1, dtype=torch.float64)
+        orders = self.chosen.cpu()
+        weights = torch.ones(len(orders), 1, dtype=torch.float64)
         for j, value in known.items():
             at_value = value.detach().cpu().double()
             functions = torch.stack(self.kinds[j].jet(at_value, self.highest[j])[0])
-            weights = weights * functions[chosen[:, j]].unsqueeze(1)  # (term, 1)
+            weights = weights * functions[orders[:, j]].unsqueeze(1)  # (term, 1)
         left = [j for j in range(len(self.kinds)) if j not in known]
-        rows = chosen.new_zeros(1, 0)
-        place = chosen.new_zeros(len(chosen))
+        rows = orders.new_zeros(1, 0)
+        place = orders.new_zeros(len(orders))
         if left:
-            rows, place = chosen[:, left].unique(dim=0, return_inverse=True)
+            rows, place = orders[:, left].unique(dim=0, return_inverse=True)
 
         def merged(values: torch.Tensor) -> torch.Tensor:
             return values.new_zeros(len(rows), values.shape[1]).index_add(0, place, values)

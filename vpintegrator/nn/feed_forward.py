@@ -384,8 +384,8 @@ class PolynomialLayer(Layer):
     def orders(self) -> torch.Tensor:
         """Degree of each term in each variable, (term, size)."""
         columns = [torch.tensor(kind.orders(self.degree)) for kind in self.kinds]
-        chosen = self.chosen.cpu()
-        return torch.stack([own[chosen[:, k]] for k, own in enumerate(columns)], 1)
+        places = self.chosen.cpu()
+        return torch.stack([own[places[:, k]] for k, own in enumerate(columns)], 1)
 
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim); differences are at most their range."""

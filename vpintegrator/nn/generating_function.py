@@ -34,8 +34,8 @@ class _Plan:
     one multiplication for each of its terms.
     """
 
-    def __init__(self, chosen: torch.Tensor, variables: Sequence[int]) -> None:
-        rows = chosen[:, list(variables)]
+    def __init__(self, orders: torch.Tensor, variables: Sequence[int]) -> None:
+        rows = orders[:, list(variables)]
         keys, self.places = rows.unique(dim=0, return_inverse=True)  # (item, variable), (term,)
         self.items = len(keys)
         self.levels: list[_Level] = []
@@ -204,8 +204,8 @@ class GeneratingFunction(BasisPotential):
                 items = partial[rest] * table.index_select(0, level.functions.to(c.device))
                 padded = torch.cat([items, torch.zeros_like(items[:1])])  # (item + 1, ...)
                 # (group * largest, ...)
-                chosen = padded.index_select(0, level.members.flatten().to(c.device))
-                new[order] = chosen.unflatten(0, tuple(level.members.shape)).sum(1)  # (group, ...)
+                members = padded.index_select(0, level.members.flatten().to(c.device))
+                new[order] = members.unflatten(0, tuple(level.members.shape)).sum(1)  # (group, ...)
             partial = new
         return partial
 

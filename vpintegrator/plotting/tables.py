@@ -70,15 +70,17 @@ class Printed:
         table = rows(report)
         named = list(zip(table, report.runs, strict=True))
         width = min(width, WIDEST)
-        chosen = _chosen(report, table, columns)
+        selection = _chosen(report, table, columns)
         texts = {
             each.title: [
                 *(each.header or each.title.rpartition(" ")[::2]),
                 *(_cell(each, row, name, report) for row, name in named),
             ]
-            for each in chosen
+            for each in selection
         }
-        ranked = [each for each in reversed(chosen) if each.rank and not _is_broken(each, report)]
+        ranked = [
+            each for each in reversed(selection) if each.rank and not _is_broken(each, report)
+        ]
         self.left_out: list[str] = []
         for each in [] if columns else sorted(ranked, key=lambda column: column.rank or 0.0):
             if sum(map(letters, texts.values())) > width:
@@ -411,8 +413,8 @@ def _chosen(report: Report, table: list[dict[str, Any]], columns: Sequence[str])
     if isinstance(columns, str):
         raise InputError(f"columns: give a list of titles, such as ['{printable(columns, 60)}']")
     if not columns:
-        chosen = sorted(report.columns, key=lambda column: column.place)
-        return [each for each in chosen if _telling(each, table)]
+        ordered = sorted(report.columns, key=lambda column: column.place)
+        return [each for each in ordered if _telling(each, table)]
     known = {each.title.lower(): each for each in report.columns}
     titles = [title.lower() for title in columns]
     asked = [known[one_of("columns", title, known)] for title in titles]

@@ -93,12 +93,12 @@ class SequentialQR:
         """
         R, right = self.system()
         known = np.zeros((self.columns, *self._right_sides))  # (column, right side)
-        if chosen := list(first):
-            alone = SequentialQR(len(chosen))
-            alone.add(R[:, chosen], right)
-            known[chosen] = next(alone.solutions([1e-13])).coefficients
-            held = np.diag(pull * np.linalg.norm(R, axis=0))[chosen]  # (chosen, column)
-            right = np.append(right - R @ known, 0 * known[chosen], axis=0)
+        if held_columns := list(first):
+            alone = SequentialQR(len(held_columns))
+            alone.add(R[:, held_columns], right)
+            known[held_columns] = next(alone.solutions([1e-13])).coefficients
+            held = np.diag(pull * np.linalg.norm(R, axis=0))[held_columns]  # (held, column)
+            right = np.append(right - R @ known, 0 * known[held_columns], axis=0)
             R = np.vstack([R, held])
         norms = np.linalg.norm(R, axis=0)  # (column,)
         norms = np.where(norms > 0, norms, 1.0)

@@ -59,15 +59,15 @@ def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS)
     begins = np.flatnonzero(whole[:, :window].all(1))
     if states.shape[1] < window or not len(begins):
         return None
-    chosen = begins[:: -(-len(begins) // count)]
-    truth = states[chosen, window:]  # (orbit, time, dim)
-    k = None if own is None else own[chosen]
+    starts = begins[:: -(-len(begins) // count)]
+    truth = states[starts, window:]  # (orbit, time, dim)
+    k = None if own is None else own[starts]
     box = _Box(data)
     horizon = min(truth.shape[1], HORIZON, steps)
     error = math.nan
     done = 0
-    alive = np.ones(len(chosen), dtype=bool)
-    for part in map.advance(states[chosen, :window], steps, chunk=50, parameters=k):
+    alive = np.ones(len(starts), dtype=bool)
+    for part in map.advance(states[starts, :window], steps, chunk=50, parameters=k):
         with np.errstate(all="ignore"):
             alive &= box.holds(part).all(1)
         if done < horizon <= done + part.shape[1]:
@@ -78,7 +78,7 @@ def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS)
         if not alive.any() and done >= horizon:
             break
         check_time()
-    return Orbits(len(chosen), steps, int((~alive).sum()), horizon, error)
+    return Orbits(len(starts), steps, int((~alive).sum()), horizon, error)
 
 
 class _Box:

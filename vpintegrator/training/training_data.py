@@ -441,12 +441,12 @@ class TrainingData:
         self.adopt(model)
         if (parameters := self.parameters("train")) is not None:
             model.set_parameter_normalisation(torch.from_numpy(parameters))
-        moments = chosen = self._statistics[0]
+        moments = normal = self._statistics[0]
         if (chart := model.chart) is not None:  # angles have mean zero
             new = chart(torch.from_numpy(self.held("train"))).numpy()
-            chosen = _Moments(np.where(np.isfinite(new), new, np.nan))
-            chosen.mean[list(chart.angles)] = 0.0
-        model.set_normalisation(chosen.mean, chosen.scale, moments.scale)
+            normal = _Moments(np.where(np.isfinite(new), new, np.nan))
+            normal.mean[list(chart.angles)] = 0.0
+        model.set_normalisation(normal.mean, normal.scale, moments.scale)
         model.set_advance(model.prediction_window * self.step)
         if model.linear_in_parameters or any(having(model.core, "adapt")):
             model.adapt(*self.some_states())
@@ -474,18 +474,18 @@ class TrainingData:
         held = self.held("train")
         own = self.parameters("train")
         states = torch.from_numpy(held.reshape(-1, self.dataset.dim))
-        chosen = torch.arange(0, len(states), max(1, len(states) // _RANGE_STATES))
-        chosen = chosen[states[chosen].isfinite().all(1)]
+        places = torch.arange(0, len(states), max(1, len(states) // _RANGE_STATES))
+        places = places[states[places].isfinite().all(1)]
         if own is None:
-            return states[chosen], None
-        return states[chosen], torch.from_numpy(own)[chosen // held.shape[1]]
+            return states[places], None
+        return states[places], torch.from_numpy(own)[places // held.shape[1]]
 
     def parameters(self, group: str) -> np.ndarray | None:
         """Return step and parameters of each held trajectory (trajectory, p), if they vary."""
         if self.family is None:
             return None
-        chosen, _ = self._chosen(group)
-        return self.dataset.conditions(group, chosen)
+        trajectories, _ = self._chosen(group)
+        return self.dataset.conditions(group, trajectories)
 
     def held(self, group: str) -> np.ndarray:
         """Return the states of a group, which are read once.

@@ -175,15 +175,15 @@ def measure_accuracy(plan: ShardPlan, states: np.ndarray) -> Accuracy:
     changes = invariant_changes(recipe.varied.invariants, states, parameters)
     if not recipe.is_solved:
         return Accuracy(changes, 0.0, 0, recipe.steps)
-    chosen = _sample(len(states))
+    sample = _sample(len(states))
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
-    conditions = plan.conditions[chosen]
-    again = recipe.solve(states[chosen, 0], conditions, at, method="DOP853", tighter=10)
-    difference = again - states[np.ix_(chosen, at)]
+    conditions = plan.conditions[sample]
+    again = recipe.solve(states[sample, 0], conditions, at, method="DOP853", tighter=10)
+    difference = again - states[np.ix_(sample, at)]
     ratio = np.abs(difference).max((0, 1)) / bounded_sizes(system, np.abs(states).max((0, 1)))
     wrong = float(ratio[system.moving].max(initial=0.0))
     known = _known_steps(system, difference, at, states)
-    return Accuracy(changes, wrong, len(chosen), known)
+    return Accuracy(changes, wrong, len(sample), known)
 
 
 def invariant_changes(

@@ -524,9 +524,9 @@ def _misses(
     (_, length, dim) = states.shape
     pairs = np.stack([states[:, :-1], states[:, 1:]], axis=2).reshape(-1, 2, dim)
     seen = np.flatnonzero(np.isfinite(pairs).all(axis=(1, 2)))
-    chosen = seen[np.unique(np.linspace(0, len(seen) - 1, _CHECKED).astype(int))]
-    pairs = pairs[chosen]
-    runs = chosen // (length - 1)
+    places = seen[np.unique(np.linspace(0, len(seen) - 1, _CHECKED).astype(int))]
+    pairs = pairs[places]
+    runs = places // (length - 1)
     own = np.stack([steps, *(varied[name] for name in names)], axis=-1)[runs]
     try:
         flow = system.with_open(names)
@@ -617,5 +617,5 @@ def _miss_of_a_map(states: np.ndarray) -> float:
 def _monomials(states: np.ndarray, degree: int) -> np.ndarray:
     """Return all products of at most ``degree`` components, (state, product)."""
     dim = states.shape[1]
-    chosen = [k for n in range(degree + 1) for k in combinations_with_replacement(range(dim), n)]
-    return np.stack([states[:, k].prod(axis=1) for k in chosen], axis=-1)
+    factors = [k for n in range(degree + 1) for k in combinations_with_replacement(range(dim), n)]
+    return np.stack([states[:, k].prod(axis=1) for k in factors], axis=-1)

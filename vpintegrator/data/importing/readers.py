@@ -169,8 +169,8 @@ def read_pairs(
         )
     else:
         with _opened(source, columns) as arrays:
-            chosen = _paired_columns(arrays, *pairs) if arrays.is_table else pairs
-            first, second = (_find_runs(arrays, names) for names in chosen)
+            columns_of_both = _paired_columns(arrays, *pairs) if arrays.is_table else pairs
+            first, second = (_find_runs(arrays, names) for names in columns_of_both)
     before = first.states
     after = second.states
     names = first.names
@@ -389,8 +389,8 @@ def _with_index(table: pandas.DataFrame) -> pandas.DataFrame:
     if table.index.nlevels == 1 and table.index.name is None and table.index.dtype.kind in "Mm":
         table = table.rename_axis("time")
     levels = [plain_name(str(name)).lower() for name in table.index.names]
-    chosen = [k for k, name in enumerate(levels) if name in (*_TIMES, *_RUNS) and name not in known]
-    return table.reset_index(level=chosen) if chosen else table
+    labels = [k for k, name in enumerate(levels) if name in (*_TIMES, *_RUNS) and name not in known]
+    return table.reset_index(level=labels) if labels else table
 
 
 def _cells(column: pandas.Series, are_times: bool) -> tuple[np.ndarray, bool]:
@@ -452,19 +452,19 @@ def _find_runs(
     arrays = {n: a for n, a in source.arrays.items() if n not in parameters}
     arrays = {n: a for n, a in arrays.items() if plain_name(n) not in held}
     if variable is not None:
-        chosen = [name.strip() for name in variable.split(",")]
+        state_names = [name.strip() for name in variable.split(",")]
     elif source.is_table:
         time = source.usual(_TIMES)
-        chosen = [name for name in arrays if name != time]
+        state_names = [name for name in arrays if name != time]
     else:
-        chosen = [_only_states(arrays, where, ndims)]
-    states_by_name = {name: source.numbers(name) for name in chosen}
+        state_names = [_only_states(arrays, where, ndims)]
+    states_by_name = {name: source.numbers(name) for name in state_names}
     if axes == "particles":
         states_by_name = {
             name: _of_all_particles(a, f"{where}, {name}") for name, a in states_by_name.items()
         }
-    rest = _Source(where, {n: a for n, a in arrays.items() if n not in chosen})
-    folder = chosen[0].rpartition("/")[0] if chosen else ""
+    rest = _Source(where, {n: a for n, a in arrays.items() if n not in state_names})
+    folder = state_names[0].rpartition("/")[0] if state_names else ""
     time = rest.usual(_TIMES, folder)
     step = rest.usual(_STEPS, folder)
     if times is not None:
@@ -473,7 +473,7 @@ def _find_runs(
         times = rest.numbers(time, True).squeeze()
     states, names = _joined(states_by_name, times, where)
     if source.is_table:
-        names = tuple(plain_name(name) or name for name in chosen)
+        names = tuple(plain_name(name) or name for name in state_names)
     elif axes == "time":
         states = states.swapaxes(0, 1)
     count, length = states.shape[:2]
@@ -498,7 +498,9 @@ def _find_runs(
         held[name] = np.broadcast_to(values.ravel(), (count,))
     steps = np.empty(0) if step is None else rest.numbers(step)
     step_size = float(steps.item()) if steps.size == 1 else None
-    return Runs(where, states, times, step_size, names, held, ",".join(chosen), source.is_table)
+    return Runs(
+        where, states, times, step_size, names, held, ",".join(state_names), source.is_table
+    )
 
 
 def _of_all_particles(values: np.ndarray, where: str) -> np.ndarray:
@@ -610,13 +612,13 @@ def _real_objects(values: np.ndarray) -> np.ndarray:
 
 
 def _joined(
-    chosen: Mapping[str, np.ndarray], times: np.ndarray | None, where: str
+    columns: Mapping[str, np.ndarray], times: np.ndarray | None, where: str
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Return states (run, time, dim) of one or several arrays, and names of the components."""
-    if not chosen:
+    if not columns:
         raise InputError(f"{where} has no column for the states")
-    arrays = list(chosen.values())
-    several = len(chosen) > 1
+    arrays = list(columns.values())
+    several = len(columns) > 1
     if several:  # MATLAB's vectors are matrices
         arrays = [a.ravel() if a.ndim == 2 and 1 in a.shape else a for a in arrays]
     first = arrays[0]
@@ -627,14 +629,14 @@ def _joined(
     if not alone and first.ndim < 3:
         parts = [a[..., None] for a in parts]
     if any(a.ndim != 3 or 0 in a.shape for a in parts) or len({a.shape[:2] for a in parts}) > 1:
-        shapes = ", ".join(f"{name} {a.shape}" for name, a in chosen.items())
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in columns.items())
         raise InputError(
             f"{where}: expected states of shape (trajectory, time, dim) or (time, dim), or several "
             f"arrays of the same trajectories and times, found {shapes}"
         )
     names = [
         name.rpartition("/")[2] + (str(k + 1) if a.shape[2] > 1 else "")
-        for name, a in zip(chosen, parts, strict=True)
+        for name, a in zip(columns, parts, strict=True)
         for k in range(a.shape[2])
     ]
     return np.concatenate(parts, axis=-1), tuple(names) if several else None

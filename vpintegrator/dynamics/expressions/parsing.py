@@ -291,11 +291,11 @@ class _Parser:
             s = algebra.call("sign", above)
             step = algebra.multiply(Fraction(1, 2), s, algebra.add(s, 1))
             holds.append(algebra.subtract(1, step) if opposite else step)
-        chosen = algebra.multiply(*holds)
+        indicator = algebra.multiply(*holds)
         first = self.value(one)
         second = self.value(other)
-        first = algebra.multiply(chosen, first)
-        return algebra.add(first, algebra.multiply(algebra.subtract(1, chosen), second))
+        first = algebra.multiply(indicator, first)
+        return algebra.add(first, algebra.multiply(algebra.subtract(1, indicator), second))
 
     def terms(
         self, element: ast.expr, loops: list[ast.comprehension], terms: list[tuple[Value, int]]

@@ -160,12 +160,12 @@ class ErrorsFigure(CurveFigure):
         """
         report = self.report
         start = self.scene.start[name]
-        chosen = thinned(report.reference_end - start) + start
+        places = thinned(report.reference_end - start) + start
         members = report.run(name).members
-        values = np.stack([largest_between(each.error, chosen) for each in members])
+        values = np.stack([largest_between(each.error, places) for each in members])
         # a measured reference may lack the states of some orbits, but not of all at each time
         missing = np.isnan(values).all(axis=(0, 1))
-        return report.times[chosen[~missing]], values[..., ~missing]
+        return report.times[places[~missing]], values[..., ~missing]
 
     def data(self, name: str, key: str = "errors") -> tuple[np.ndarray, np.ndarray]:
         """Return times and the median errors (seed, time) of the models of a name."""
@@ -271,8 +271,8 @@ class InvariantsFigure(CurveFigure):
         with np.errstate(all="ignore"):
             size = np.abs(errors).max(axis=1)  # (seed, time)
             envelope = np.maximum.accumulate(np.where(np.isnan(size), np.inf, size), axis=1)
-        chosen = thinned(len(report.times) - start) + start
-        return report.times[chosen], envelope[:, chosen]
+        places = thinned(len(report.times) - start) + start
+        return report.times[places], envelope[:, places]
 
     def panel(self, axes: Axes, key: str) -> None:
         """Draw the error of one invariant for every method."""
@@ -603,13 +603,13 @@ def thinned(count: int) -> np.ndarray:
     return np.union1d(np.geomspace(1, count, _POINTS).astype(int) - 1, [0, count - 1])
 
 
-def largest_between(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return the largest values (trajectory, time) from one chosen index to the next.
+def largest_between(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the largest values (trajectory, time) from one chosen place to the next.
 
-    The result, (trajectory, chosen), makes a thinned curve pass through every peak of the full one.
+    The result, (trajectory, place), makes a thinned curve pass through every peak of the full one.
     """
-    if len(chosen) == 0:
+    if len(places) == 0:
         return values[:, :0]
-    begin = np.concatenate([chosen[:1], chosen[:-1] + 1])
+    begin = np.concatenate([places[:1], places[:-1] + 1])
     with np.errstate(all="ignore"):
-        return np.maximum.reduceat(values[:, : chosen[-1] + 1], begin, axis=1)
+        return np.maximum.reduceat(values[:, : places[-1] + 1], begin, axis=1)

@@ -132,9 +132,9 @@ class PoincareFigure(RolloutFigure):
         colours = views.orbit_colours(len(self.scene.scale), self.style)
         points, orbits = self.points[name]
         x, y = self.pair or (0, 1)
-        chosen = slice(None, None, max(-(-len(points) // _POINTS), 1))
-        points = points[chosen]
-        look = np.array(list(map(to_rgb, colours)))[orbits[chosen]]
+        some = slice(None, None, max(-(-len(points) // _POINTS), 1))
+        points = points[some]
+        look = np.array(list(map(to_rgb, colours)))[orbits[some]]
         size = np.clip(_AREA / max(len(points), 1), 0.25, 4.0) * self.style.line**2
         axes.scatter(points[:, x], points[:, y], size, look, linewidths=0, rasterized=True)
         first, second = (mathtext(self.scene.components[k]) for k in (x, y))

@@ -406,8 +406,8 @@ def _windows(
     ahead = min(max(map.prediction_window for map in maps), states.shape[1] - length)
     rows = np.lib.stride_tricks.sliding_window_view(states, length + ahead, axis=1).swapaxes(2, 3)
     known = np.argwhere(np.isfinite(rows).all(axis=(2, 3)))
-    chosen = known[np.linspace(0, len(known) - 1, min(most, len(known))).round().astype(int)]
-    rows = rows[chosen[:, 0], chosen[:, 1]]  # (n, window + ahead, dim)
+    sample = known[np.linspace(0, len(known) - 1, min(most, len(known))).round().astype(int)]
+    rows = rows[sample[:, 0], sample[:, 1]]  # (n, window + ahead, dim)
     windows = rows[:, :length]
     images = rows[:, length:]
     if reference.difference is not None and not system.is_discrete:

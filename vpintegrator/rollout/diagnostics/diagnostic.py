@@ -133,8 +133,8 @@ class Ensemble:
         self.first = first
         self.states = self.series(plan.system.dim).transpose(1, 0, 2)
         count = max(plan.steps + 2 - map.window, 0)
-        chosen = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
-        self._ends = map.window - 1 + chosen
+        sample = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
+        self._ends = map.window - 1 + sample
         some = min(len(first), _SAMPLED)
         self._sampler = WindowSampler(self._ends, map.window, some, map.dim)
         self.lost = np.full(len(first), -1)

@@ -193,11 +193,11 @@ def growth_rates(
         unknown = np.full(logarithms.shape[:-1], np.nan)
         return Lyapunov(unknown, unknown.copy(), 0.0)
     even = np.linspace(times[0], times[-1], min(most, len(times) - 1) + 1)
-    chosen = np.unique(np.abs(times[:, None] - even).argmin(axis=0))
-    series = logarithms.reshape(-1, len(times))[:, chosen]
+    places = np.unique(np.abs(times[:, None] - even).argmin(axis=0))
+    series = logarithms.reshape(-1, len(times))[:, places]
     time = float(abs(times[-1] - times[0]))
     with np.errstate(all="ignore"):
-        rates = np.diff(series, axis=1) / np.diff(times[chosen])
+        rates = np.diff(series, axis=1) / np.diff(times[places])
         mean = (series[:, -1] - series[:, 0]) / (times[-1] - times[0])
         variance = _variance_of_mean(rates)
         variance = np.fmax(variance, variance_of_fit(rates - mean[:, None], 0))

@@ -198,9 +198,9 @@ class SectionObserver:
         low = index - begin - (points - 1) / 2
 
         def height_at(place: np.ndarray, crossing: np.ndarray) -> np.ndarray:
-            chosen = crossing.astype(int)
-            near = np.polyval(coefficients[:, chosen], place[:, None])
-            return self._nearest(self._height(near) - value[chosen], turned[chosen])
+            rows = crossing.astype(int)
+            near = np.polyval(coefficients[:, rows], place[:, None])
+            return self._nearest(self._height(near) - value[rows], turned[rows])
 
         place = _root(height_at, low, low + 1)
         crossing = np.polyval(coefficients, place[:, None])

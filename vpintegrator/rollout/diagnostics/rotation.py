@@ -125,8 +125,8 @@ def elliptic_point(map: Map, states: np.ndarray) -> np.ndarray | None:
     """
     middle = states.mean(axis=0)
     points = []
-    chosen = np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)
-    for guess in (middle, *states[chosen]):
+    sample = np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)
+    for guess in (middle, *states[sample]):
         point = _fixed_point(map, guess)
         if point is not None and _is_elliptic(map.derivative(point[None, None])[0]):
             points.append(point)

@@ -165,8 +165,8 @@ class DiscreteLagrangians(ModelKind):
         if not known and "periodic" not in self.arguments:
             n = data.dataset.dim
             each = [[i] for i in range(n)] if n > 1 else []
-            for chosen in [[*range(n)], *each]:
-                yield {"periodic": [(i, 2 * math.pi) for i in chosen]}
+            for angles in [[*range(n)], *each]:
+                yield {"periodic": [(i, 2 * math.pi) for i in angles]}
         if train.form is None and "damping" not in self.arguments:
             yield {"damping": "linear"}
 
@@ -267,7 +267,7 @@ class DiscreteLagrangians(ModelKind):
             return
         nearest = min(own, key=lambda fit: distance_of_orbits(fit.model, held_out))
         least = distance_of_orbits(nearest.model, held_out)
-        chosen = nearest
+        selection = nearest
         sizes = Sizes()
         alike = [fit for fit in own if _properties_of(fit.model) == _properties_of(nearest.model)]
         for fit in alike:
@@ -286,11 +286,11 @@ class DiscreteLagrangians(ModelKind):
             own.append(result)
             if math.isfinite(error) and distance < least:
                 least = distance
-                chosen = result
+                selection = result
             sizes.end(distance, 2, 0.0)
             if sizes.stalled > 3:
                 break
-        train.supersede([fit for fit in own if fit is not chosen])
+        train.supersede([fit for fit in own if fit is not selection])
 
     def _judged_refined(
         self, model: DiscreteLagrangianMap, data: TrainingData, fit: Fit
