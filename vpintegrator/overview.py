@@ -211,7 +211,7 @@ def _recipes() -> Overview:
 
 def _methods() -> Overview:
     facts = [method_facts(name) for name in CLASSICAL_METHODS]
-    others = ", ".join(f"{name} is {own}" for name, own in OTHER_NAMES.items())
+    others = ", ".join(f"{name} is {usual}" for name, usual in OTHER_NAMES.items())
     return Overview(f"{_table(facts)}\nother names: {others}", {"methods": facts})
 
 
@@ -357,7 +357,9 @@ def _sections(system: System, width: int) -> Lines:
         yield title, divergence_unicode(system)
     if system.chart:
         texts = {k: v if isinstance(v, list) else [v] for k, v in e.table["chart"]["map"].items()}
-        lines = [f"{name} = {', '.join(map(in_a_line, own))}" for name, own in texts.items()]
+        lines = [
+            f"{name} = {', '.join(map(in_a_line, formulas))}" for name, formulas in texts.items()
+        ]
         yield f"Other coordinates, {system.chart.system.kind} there", "\n".join(lines)
     hidden = "step" if system.is_discrete else ""  # is always one
     if suggested := [f"{k} {v:g}" for k, v in system.defaults.items() if k != hidden]:
@@ -447,8 +449,8 @@ def _plain(value: Any) -> str:
 
 def _show_report(report: Report, width: int | None) -> Overview:
     facts = report_facts(report)
-    own = {key: value for key, value in facts.items() if key not in ("table", "one_step")}
-    text = _text(f"Rollout: {report.system.title}", own)
+    rest = {key: value for key, value in facts.items() if key not in ("table", "one_step")}
+    text = _text(f"Rollout: {report.system.title}", rest)
 
     def overview() -> Figure:
         from vpintegrator.plotting.figures.overview import OverviewFigure

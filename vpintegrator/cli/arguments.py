@@ -132,8 +132,8 @@ def kinds_asked(
         return [Network(model=network, training=replace(options, recipe=recipe))]
     if name is None:
         return KINDS
-    own = {key: value for key, value in arguments.items() if key != "reversing_symmetries"}
-    reversible = None if len(own) == len(arguments) else False
+    others = {key: value for key, value in arguments.items() if key != "reversing_symmetries"}
+    reversible = None if len(others) == len(arguments) else False
     if is_search:
-        return [search(name, own, reversible=reversible, training=options)]
-    return [Network(own, reversible, architecture=name, training=options)]
+        return [search(name, others, reversible=reversible, training=options)]
+    return [Network(others, reversible, architecture=name, training=options)]

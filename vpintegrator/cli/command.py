@@ -173,8 +173,8 @@ def group(title: str, **options: dict[str, Any]) -> Callable[..., Any]:
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name, settings in reversed(options.items()):
             flags = (*settings.get("short", ()), f"--{name.replace('_', '-')}", name)
-            own = {key: value for key, value in settings.items() if key != "short"}
-            function = click.option(*flags, cls=Option, group=title, **own)(function)
+            keywords = {key: value for key, value in settings.items() if key != "short"}
+            function = click.option(*flags, cls=Option, group=title, **keywords)(function)
         return function
 
     return declare

@@ -66,7 +66,7 @@ def at_parameters(
 
     def member(model: Model) -> Model:
         varied = model.ranges
-        own = {name: v for name, v in values.items() if name in varied or name in parameters}
-        return model.at(**own) if varied else model
+        family = {name: v for name, v in values.items() if name in varied or name in parameters}
+        return model.at(**family) if varied else model
 
     return {name: [member(model) for model in members] for name, members in models.items()}

@@ -75,7 +75,7 @@ def main(
     from vpintegrator.storage.files import safe_name
 
     options = cli.given(**values)
-    own = cli.read_parameters(parameter)
+    parameters = cli.read_parameters(parameter)
     if initial:
         options["initial"] = _states(initial)
     files, methods = files_and_methods(models)
@@ -84,8 +84,8 @@ def main(
         options["against"] = methods + [name for name in against_ or [] if name != "none"]
     if not files and system is None:
         raise InputError("name a trained model, or a system with --system")
-    declared = None if system is None else load_system(system, own)
-    loaded = at_parameters(load_files(files, device), options.get("step"), own, declared)
+    declared = None if system is None else load_system(system, parameters)
+    loaded = at_parameters(load_files(files, device), options.get("step"), parameters, declared)
     single = single_models(loaded)[0]
     if declared is not None:
         check_agreement(single, declared)

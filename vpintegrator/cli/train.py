@@ -108,7 +108,7 @@ def main(
         absent = {"start": start, "recipe": recipe, "search": search or None}
         _refuse_beside_study(absent | limits | training)
         known = read_arguments(model, cli.given(**values), set)
-        own = {key: value for key, value in known.items() if key != "reversing_symmetries"}
+        fixed = {key: value for key, value in known.items() if key != "reversing_symmetries"}
         run_study(
             dataset,
             model,
@@ -116,8 +116,8 @@ def main(
             overwrite,
             {
                 "vary": read_study_entries(model, study),
-                "arguments": own,
-                "reversible": None if len(own) == len(known) else False,
+                "arguments": fixed,
+                "reversible": None if len(fixed) == len(known) else False,
                 "equations": equations,
                 "seed": seed,
                 "seeds": seeds,

@@ -137,7 +137,7 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
     """
     names = set(used)
     about = _format(real) | {"p": prefix, "P": prefix.upper()}
-    own = [name for name in _OWN[real] if name in names]
+    vectorised = [name for name in _OWN[real] if name in names]
 
     def filled(section: str, **more: str) -> str:
         return sections("functions.h")[section].substitute(about, **more)
@@ -147,17 +147,17 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
         return filled("library", name=name, called=f"{name}{'f' * (real == 'float')}(")
 
     sources = [filled(name) for name in _OF_NUMBERS if name in names]
-    sources += [library(name) for name in FUNCTIONS if name in names and name not in own]
-    if own:
+    sources += [library(name) for name in FUNCTIONS if name in names and name not in vectorised]
+    if vectorised:
         better = {"bits": filled("bits")}
-        for name in own:
+        for name in vectorised:
             if shared := _SHARED.get(name):
                 better[shared] = filled(shared)
             if shared == "circular":
                 better[name] = filled("sin_or_cos", name=name, shift=str(int(name == "cos")))
             else:
                 better[name] = filled(name)
-        texts = ("\n\n".join(each) for each in (map(library, own), better.values()))
+        texts = ("\n\n".join(each) for each in (map(library, vectorised), better.values()))
         branches = "\n#else\n".join(texts)
         sources += [filled("widest"), f"{filled('plain')}\n{branches}\n#endif"]
     return "\n\n".join(sources)

@@ -213,9 +213,9 @@ class CompiledMethod(Machine):
         threads = min(usable_threads(), work // _THREAD)
 
         def run(part: slice) -> None:
-            own = (state[:, part], carry[:, part], states[part], self._constants, coefficients)
+            arrays = (state[:, part], carry[:, part], states[part], self._constants, coefficients)
             sizes = (trajectories, part.stop - part.start, count, substeps)
-            self._library.run(*map(pointer, own), *map(ctypes.c_long, sizes))
+            self._library.run(*map(pointer, arrays), *map(ctypes.c_long, sizes))
 
         if count and trajectories:
             shared(run, trajectories, self._lanes, threads)
@@ -228,10 +228,10 @@ def verify(machine: Map, original: ClassicalMap, states: np.ndarray) -> None:
     A second run of NumPy from states with changed last digits shows how rounding grows.
     """
     generator = np.random.default_rng(0)
-    own = np.asarray(states, dtype=np.float64)
-    own = own[np.isfinite(own).all(axis=1)][:_CHECKED]
-    near = own + _NEAR * np.abs(own).max(initial=0.0) * generator.normal(size=own.shape)
-    first = np.concatenate([own, near])
+    given = np.asarray(states, dtype=np.float64)
+    given = given[np.isfinite(given).all(axis=1)][:_CHECKED]
+    near = given + _NEAR * np.abs(given).max(initial=0.0) * generator.normal(size=given.shape)
+    first = np.concatenate([given, near])
     nudged = first + first * (_NUDGE * generator.normal(size=first.shape))
     images, expected, again = (
         next(each.advance(start[:, None], _STEPS))

@@ -209,8 +209,8 @@ class _Powers:
                 return None
             for e, a in first.items():
                 for g, b in second.items():
-                    own = tuple(i + j for i, j in zip(e, g, strict=True))
-                    terms[own] = new.add(terms.get(own, self._zero), new.mul(a, b))
+                    exponents = tuple(i + j for i, j in zip(e, g, strict=True))
+                    terms[exponents] = new.add(terms.get(exponents, self._zero), new.mul(a, b))
             terms = self._reduced(variables, terms)
         else:
             combine = new.add if operation == "add" else new.sub
@@ -238,8 +238,8 @@ class _Powers:
                     lower[sine] -= 2
                     raised = [*lower]
                     raised[cosine] += 2
-                    for own, part in ((lower, c), (raised, self.new.negative(c))):
-                        key = tuple(own)
+                    for exponents, part in ((lower, c), (raised, self.new.negative(c))):
+                        key = tuple(exponents)
                         reduced[key] = self.new.add(reduced.get(key, self._zero), part)
         return reduced
 

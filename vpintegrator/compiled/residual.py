@@ -158,8 +158,8 @@ class CompiledResidual:
             return arrays
 
         for arrays in self._divided(work, windows, targets, weights):
-            for own, part in zip(total, arrays, strict=True):
-                own += part
+            for sums, part in zip(total, arrays, strict=True):
+                sums += part
         return total
 
     def _blocks(
@@ -192,11 +192,11 @@ class CompiledResidual:
 
                 def work(
                     problem: _Problem,
-                    own: slice,
+                    share: slice,
                     bounds: tuple[int, int] = (part.start, part.stop),
                     arrays: tuple[np.ndarray, np.ndarray] = (values, used),
                 ) -> None:
-                    k = own.start // lanes
+                    k = share.start // lanes
                     places = (pointer(array[k:]) for array in arrays)
                     numbers = map(ctypes.c_long, bounds)
                     self._library.jacobian(ctypes.byref(problem), *numbers, *places)

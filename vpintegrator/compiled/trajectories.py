@@ -137,8 +137,8 @@ def machine_code(map: Map, states: Any, compiled: bool | None = None) -> Map:
         return map
     if isinstance(map, PeriodMap):
         result = copy(map)
-        own = np.reshape(states, (-1, map.dim))
-        result.inner = machine_code(map.inner, map.embedded(own), compiled)
+        rows = np.reshape(states, (-1, map.dim))
+        result.inner = machine_code(map.inner, map.embedded(rows), compiled)
         return result
     if isinstance(map, ClassicalMap):
         if compiled and not isinstance(map.method, AdaptiveMethod):
@@ -185,12 +185,12 @@ def compile_map(map: Map, states: Any, *, most: int | None = None, wait: bool = 
     if isinstance(map, Machine):
         return map
     if isinstance(map, ClassicalMap):
-        own = np.reshape(states, (-1, map.dim))
-        return CompiledMethod(map.method, map.system, own, map.step, map.substeps, wait=wait)
+        rows = np.reshape(states, (-1, map.dim))
+        return CompiledMethod(map.method, map.system, rows, map.step, map.substeps, wait=wait)
     if isinstance(map, PeriodMap):
         result = copy(map)
-        own = np.reshape(states, (-1, map.dim))
-        result.inner = compile_map(map.inner, map.embedded(own))
+        rows = np.reshape(states, (-1, map.dim))
+        result.inner = compile_map(map.inner, map.embedded(rows))
         return result
     if map.kind == "learned":
         from vpintegrator.compiled.model import CompiledModel

@@ -64,8 +64,8 @@ def verify_model(machine: Predictor, model: Model, windows: Any = None) -> None:
     generator = np.random.default_rng(0)
     first = _random_states(model, (len(_SIZES), model.window), generator, _SIZES)
     if windows is not None:
-        own = np.asarray(windows[:_OWN], first.dtype)
-        first = np.concatenate([first, own[np.isfinite(own).all((1, 2))]])
+        given = np.asarray(windows[:_OWN], first.dtype)
+        first = np.concatenate([first, given[np.isfinite(given).all((1, 2))]])
     new = model.prediction_window
     states, _ = machine.predict(first, 2)
     second = np.concatenate([first, states[:, :new]], axis=1)[:, -model.window :]

@@ -92,9 +92,12 @@ def write_dataset(
         if complete is not None:
             system, groups, varied = complete
             root = f.create_group(COMPLETE, track_order=True)
-            own = {"system": system.text, "system_name": printable(system.name)}
-            own |= {"parameters": json.dumps(system.definitions), "varied": json.dumps(varied)}
-            write_attributes(root, own)
+            owner = {"system": system.text, "system_name": printable(system.name)}
+            owner |= {
+                "parameters": json.dumps(system.definitions),
+                "varied": json.dumps(varied),
+            }
+            write_attributes(root, owner)
             _write_groups(root, groups, system, list(varied))
         if shards is not None:
             folder, sizes = shards
@@ -149,8 +152,8 @@ def _write_conditions(group: h5py.Group, names: Sequence[str], values: np.ndarra
     """A variable of the trajectories for each thing that varies, named as coordinates of states."""
     variables = [condition_variable(name) for name in names]
     for name, variable, column in zip(names, variables, values.T, strict=True):
-        own = f"parameter {printable(name)} of the trajectory"
-        title = "time between two states of the trajectory" if name == STEP else own
+        words = f"parameter {printable(name)} of the trajectory"
+        title = "time between two states of the trajectory" if name == STEP else words
         dataset = _write_column(group, variable, np.asarray(column, dtype=np.float64), title)
         write_attributes(dataset, {"units": "1"})
         dataset.dims[0].attach_scale(group["trajectory"])
@@ -220,9 +223,9 @@ def state_of(root: StoredGroup, group: str, folder: Path | None) -> h5py.Dataset
         check_shape(state, (None, None, None), where)
         pattern = re.compile(re.escape(f"{folder.name}/") + r"\d{6,}\.h5")
         sources = state.virtual_sources() if state.is_virtual else []
-        own = all(
+        is_view = all(
             pattern.fullmatch(s.file_name) and s.dset_name == f"{group}/state" for s in sources
         )
-        if not own or (state.shape[0] and not sources):
+        if not is_view or (state.shape[0] and not sources):
             raise InputError(f"{where} is not a view of the shards in {folder.name}")
         return state

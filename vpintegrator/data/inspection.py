@@ -81,8 +81,8 @@ def _look_through(dataset: Dataset, name: str) -> Group:
         finite = np.isfinite(states)
         low = np.minimum(low, np.where(finite, states, np.inf).min(axis=(0, 1)))
         high = np.maximum(high, np.where(finite, states, -np.inf).max(axis=(0, 1)))
-        own = conditions[rows, places] if places else None
-        changes.append(invariant_changes(invariants, states, own))
+        parameters = conditions[rows, places] if places else None
+        changes.append(invariant_changes(invariants, states, parameters))
     empty = ~np.isfinite(low)
     sizes = largest_changes(changes) if changes else dict.fromkeys(invariants, (0.0, 0.0))
     return Group(

@@ -131,11 +131,11 @@ class Observation:
             name, equals, formula = (part.strip() for part in text.partition("="))
             formula = formula if equals else text
             for each in array or [known.get(formula, formula)]:
-                own = check_name(name, where) if equals else plain.get(each, f"y{len(texts) + 1}")
-                if own in texts:
-                    raise InputError(f"{where} components: {own} is there twice")
-                texts[own] = each
-                self._values(system, [each], f"{where} {own}")
+                key = check_name(name, where) if equals else plain.get(each, f"y{len(texts) + 1}")
+                if key in texts:
+                    raise InputError(f"{where} components: {key} is there twice")
+                texts[key] = each
+                self._values(system, [each], f"{where} {key}")
         return texts
 
     def _values(self, system: System, texts: Sequence[str], where: str) -> StateFunction | None:
@@ -189,8 +189,8 @@ class Observation:
             if function is None:
                 result[group] = full[..., numbers]
                 continue
-            own = parameters[group]
-            values = () if own is None or not own.shape[1] else (own[:, None],)
+            of_group = parameters[group]
+            values = () if of_group is None or not of_group.shape[1] else (of_group[:, None],)
             with np.errstate(all="ignore"):
                 result[group] = np.asarray(function(full, *values), dtype=np.float64)
             if len(bad := np.argwhere(~np.isfinite(result[group]))):

@@ -32,8 +32,8 @@ class Pair(NamedTuple):
     def split(self, size: int) -> Iterator[Pair]:
         """Yield so many of the pairs at a time."""
         for first in range(0, len(self.inputs), size):
-            own = slice(first, first + size)
-            yield Pair(*(None if part is None else part[own] for part in self))  # type: ignore[arg-type]
+            share = slice(first, first + size)
+            yield Pair(*(None if part is None else part[share] for part in self))  # type: ignore[arg-type]
 
 
 class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
@@ -99,10 +99,10 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         """
         first, shift, size = pair_starts(states, window, prediction_window, horizon, where)
         flat = torch.from_numpy(states.reshape(-1, states.shape[2]))
-        own = None
+        k = None
         if parameters is not None:
-            own = torch.from_numpy(np.repeat(parameters, states.shape[1], 0))
-        return cls(flat, torch.from_numpy(first), window, shift, size, own)
+            k = torch.from_numpy(np.repeat(parameters, states.shape[1], 0))
+        return cls(flat, torch.from_numpy(first), window, shift, size, k)
 
     @classmethod
     def of_tensors(
@@ -112,8 +112,8 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         both = torch.cat([inputs, targets], dim=1)
         count, size, dim = both.shape
         first = size * torch.arange(count, device=both.device)
-        own = None if parameters is None else parameters.repeat_interleave(size, 0)
-        return cls(both.reshape(-1, dim), first, inputs.shape[1], inputs.shape[1], size, own)
+        k = None if parameters is None else parameters.repeat_interleave(size, 0)
+        return cls(both.reshape(-1, dim), first, inputs.shape[1], inputs.shape[1], size, k)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -128,8 +128,8 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         windows = self.states.index_select(0, places).reshape(*first.shape, self.size, -1)
         inputs = windows[..., : self.window, :]
         targets = windows[..., self.shift :, :]
-        own = None if self.parameters is None else self.parameters[first]
-        return Pair(inputs.contiguous(), targets.contiguous(), own)
+        k = None if self.parameters is None else self.parameters[first]
+        return Pair(inputs.contiguous(), targets.contiguous(), k)
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
         """Every pair once, in random order, ``size`` at a time; the last ones may be fewer."""
@@ -149,5 +149,5 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         """Return the pairs with the type and device of ``like``."""
         states = self.states.to(like)
         first = self.first.to(like.device)
-        own = None if self.parameters is None else self.parameters.to(like)
-        return type(self)(states, first, self.window, self.shift, self.size, own)
+        k = None if self.parameters is None else self.parameters.to(like)
+        return type(self)(states, first, self.window, self.shift, self.size, k)

@@ -58,8 +58,8 @@ class DatasetPart(Dataset):
             self._held["validation"] = dataset.states("validation")
             generator = np.random.default_rng([seed, _STREAM])
             self._held = {
-                group: own + scale * generator.standard_normal(own.shape)
-                for group, own in self._held.items()
+                group: exact + scale * generator.standard_normal(exact.shape)
+                for group, exact in self._held.items()
             }
 
     def states(

@@ -295,8 +295,8 @@ class Recipe:
         system = self.varied
         conditions = system.states_of(table, self.source) if table else system.initial_conditions
         generator = np.random.default_rng(self.seed)
-        own = self.parameters(self.conditions())
-        return conditions.sample(self.count, generator, own)
+        parameters = self.parameters(self.conditions())
+        return conditions.sample(self.count, generator, parameters)
 
     def parts(self) -> dict[str, tuple[slice, slice]]:
         """Return, for each group, the slices of its trajectories and of their times."""
@@ -310,8 +310,10 @@ class Recipe:
     def with_count(self, count: int) -> Recipe:
         """Return the recipe for ``count`` trajectories in all, in the same proportions."""
         whole("count", count, 3 if self.split.by == "trajectory" else 1)
-        share = [round(count * own / self.count) for own in self._counts]
-        counts = [max(new, 1) if own else 0 for new, own in zip(share, self._counts, strict=True)]
+        share = [round(count * former / self.count) for former in self._counts]
+        counts = [
+            max(new, 1) if former else 0 for new, former in zip(share, self._counts, strict=True)
+        ]
         counts[0] += count - sum(counts)
         return dataclasses.replace(self, trajectories=dict(zip(GROUPS, counts, strict=True)))
 

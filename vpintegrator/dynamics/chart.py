@@ -118,7 +118,7 @@ def _check_inverse(trial: TrialStates, chart: ChartEquations, where: str) -> Non
     base = trial.equations
     states = trial.states
     back = ExactFormulas(chart.inverse, chart.equations.symbols)
-    own = {i: high(period) for i, period in base.periods.items()}
+    periods = {i: high(period) for i, period in base.periods.items()}
     sizes = 1 + np.abs(states).max(axis=1)
     here = f"{where}, [chart.inverse]"
     for i, period in (None, Fraction()), *chart.equations.periods.items():
@@ -128,7 +128,7 @@ def _check_inverse(trial: TrialStates, chart: ChartEquations, where: str) -> Non
             turned[:, i] += 3 * high(period)
             what = "after a turn of an angle "
         what += "this gives another state than [chart.map] was given, by {},"
-        defects = np.abs(less_turns(back(turned) - states, own)).max(axis=1)
+        defects = np.abs(less_turns(back(turned) - states, periods)).max(axis=1)
         trial.require(Claim(here, what, defects, sizes, trial.tolerance))
 
 
@@ -196,18 +196,18 @@ class Chart(Generic[S]):
 
     def __init__(self, equations: ChartEquations, system: S) -> None:
         base = equations.base
-        own = equations.equations
+        inside = equations.equations
         self.system = system
-        self.components = own.components
+        self.components = inside.components
         self._equations = equations
         old = {symbol: f"z[{i}]" for i, symbol in enumerate(base.symbols)}
-        new = {symbol: f"z[{i}]" for i, symbol in enumerate(own.symbols)}
+        new = {symbol: f"z[{i}]" for i, symbol in enumerate(inside.symbols)}
         names = dict(zip(base.symbols, base.components, strict=True))
         self.texts = [written(value, old) for value in equations.map]
         self.inverse_texts = [written(value, new) for value in equations.inverse]
         self.equations = tuple(written(value, names) for value in equations.map)
         self._map = StateFunction(base, equations.map)
-        self._inverse = StateFunction(own, equations.inverse)
+        self._inverse = StateFunction(inside, equations.inverse)
 
     def __call__(self, state: Any) -> Any:
         """Return the new components Z of states z; angles within one turn."""

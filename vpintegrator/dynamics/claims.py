@@ -344,12 +344,12 @@ def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:
     for number, rho in enumerate(e.reversing_symmetries, start=1):
         yield symmetry_claim(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
     time = {e.explicit_time}
-    for where, own, words in (
+    for where, angles, words in (
         ("[periodic]", e.periods.keys() - time, "where angles turn by their periods,"),
         ("period", e.periods.keys() & time, "after a period,"),
     ):
-        if own:
-            yield _period_claim(trial, sorted(own), f"{source}, {where}", words)
+        if angles:
+            yield _period_claim(trial, sorted(angles), f"{source}, {where}", words)
     if trial.is_map:
         yield from _form_claims(trial, source)
     elif e.hamiltonian is None:
@@ -411,11 +411,11 @@ def _period_claim(trial: ClaimTrial, angles: Sequence[int], where: str, words: s
     """Return the claim that values are the same after one turn of all angles, either way."""
     generator = random.Random(20231219)
     turned = trial.states.copy()
-    own = {i: trial.number(trial.equations.periods[i]) for i in angles}
-    for i, period in own.items():
+    periods = {i: trial.number(trial.equations.periods[i]) for i in angles}
+    for i, period in periods.items():
         turned[:, i] += [generator.choice((-1, 1)) * period for _ in turned]
     what = f"the {'image' if trial.is_map else 'vector field'} changes by {{}} {words}"
-    sizes, images = (turned, own) if trial.is_map else (trial.values, None)
+    sizes, images = (turned, periods) if trial.is_map else (trial.values, None)
     return trial.compared(where, what, turned, trial.values, sizes, images)
 
 

@@ -103,8 +103,8 @@ def _read_return_map(
     """Take the flow for the flow, and the section for the system."""
     source = texts["source"]
     given = dict(given)
-    own = table["return_map"]
-    energy = own.get("energy")
+    declaration = table["return_map"]
+    energy = declaration.get("energy")
     if ENERGY not in table.get("parameters", {}):
         energy = given.pop(ENERGY, energy)
     elif energy is not None:
@@ -118,7 +118,7 @@ def _read_return_map(
         value = constant(flow.equations, energy, f"{source}, [return_map] energy")
         parameters[ENERGY] = float(value)  # type: ignore[arg-type]
         definitions[ENERGY] = energy
-    section = read_section(flow.equations, own, source, value)
+    section = read_section(flow.equations, declaration, source, value)
     volume = section.flow.hamiltonian is not None
     volume = volume or (section.stroboscopic and flow.divergence_free)
     equations = section_equations(section, states=domain_states(flow, SAMPLED))
@@ -129,13 +129,13 @@ def _read_return_map(
         parameters=parameters,
         definitions=definitions,
         defaults={"step": 1.0, "steps": _RETURNS},
-        initial_table=own.get("initial_conditions"),
+        initial_table=declaration.get("initial_conditions"),
         divergence_free=volume,
         is_canonical=section.is_canonical or (volume and len(equations.components) == 2),
         plot=Plot(),
         chart=None,
         flow=flow,
-        return_table=own,
+        return_table=declaration,
     )
 
 
@@ -151,8 +151,8 @@ def _checked(definition: Definition, trial: TrialStates) -> Definition:
     chart = None
     if "chart" in equations.table:
         there = read_chart(trial, source)
-        own = f"{source}, [chart]"
-        inside = replace(definition, source=own, equations=there.equations, initial_table=None)
+        where = f"{source}, [chart]"
+        inside = replace(definition, source=where, equations=there.equations, initial_table=None)
         chart = there, _checked(inside, TrialStates(there.equations, there.states))
     return replace(
         definition,

@@ -72,13 +72,13 @@ def separated(
     for products in split:
         if products is None:
             return None
-        own = Terms()
+        sums = Terms()
         for coefficient, function in products:
             combination = basis.reduced(coefficient, len(coefficients))
             if combination == {len(coefficients): 1}:
                 coefficients.append(coefficient)
-            own.append((combination, function))
-        terms.append(own)
+            sums.append((combination, function))
+        terms.append(sums)
     return coefficients, terms
 
 
@@ -93,10 +93,10 @@ def _products(value: Value, parameters: int, algebra: Algebra) -> list[tuple[Val
         case Sum(constant=constant, terms=terms):
             products = [(1, constant)] if constant else []
             for term, c in terms:
-                own = _products(term, parameters, algebra)
-                if own is None or len(products) + len(own) > _MOST_TERMS:
+                parts = _products(term, parameters, algebra)
+                if parts is None or len(products) + len(parts) > _MOST_TERMS:
                     return None
-                products += [(k, algebra.scale(c, function)) for k, function in own]
+                products += [(k, algebra.scale(c, function)) for k, function in parts]
             return products
         case Product(factors=factors):
             products = [(1, 1)]
@@ -106,12 +106,12 @@ def _products(value: Value, parameters: int, algebra: Algebra) -> list[tuple[Val
                     return None
                 powers = [base] * int(e) if mixed else [algebra.product([(base, e)])]
                 for power in powers:
-                    own = _products(power, parameters, algebra)
-                    if own is None or len(products) * len(own) > _MOST_TERMS:
+                    parts = _products(power, parameters, algebra)
+                    if parts is None or len(products) * len(parts) > _MOST_TERMS:
                         return None
                     products = [
                         (algebra.multiply(k, c), algebra.multiply(f, g))
-                        for (k, f), (c, g) in product(products, own)
+                        for (k, f), (c, g) in product(products, parts)
                     ]
             return products
     return None
@@ -128,11 +128,11 @@ class _Basis:
         """Return a formula in terms of the members, or as a new one with this number."""
         row = _over_atoms(value)
         combination = Combination()
-        for pivot, known, own in self._rows:
+        for pivot, known, member in self._rows:
             if factor := row.get(pivot, 0):
                 factor = tidy(Fraction(factor) / known[pivot])
                 row = _minus(row, factor, known)
-                combination = _minus(combination, -factor, own)
+                combination = _minus(combination, -factor, member)
         if not row:
             return combination
         self._rows.append((min(row), row, _minus({number: 1}, 1, combination)))
@@ -226,8 +226,8 @@ class Family:
         self._extended, self._coefficients, self.vanishing = _extended_equations(self)
 
     def _written(self, names: Sequence[str]) -> list[str]:
-        own = dict(zip(self._symbols, names, strict=True))
-        return [written(value, own) for value in self._coefficients]
+        texts = dict(zip(self._symbols, names, strict=True))
+        return [written(value, texts) for value in self._coefficients]
 
     @property
     def coefficients(self) -> list[str]:
@@ -278,8 +278,8 @@ class Family:
     @cached_property
     def _symbols(self) -> list[Symbol]:
         """Symbols of the conditions."""
-        own = dict(zip((n for n in self.conditions if n != STEP), self._open, strict=True))
-        return [self._step if name == STEP else own[name] for name in self.conditions]  # type: ignore[misc]
+        parameters = dict(zip((n for n in self.conditions if n != STEP), self._open, strict=True))
+        return [self._step if name == STEP else parameters[name] for name in self.conditions]  # type: ignore[misc]
 
 
 def _extended_equations(family: Family) -> tuple[Equations, list[Value], list[int]]:
@@ -320,8 +320,8 @@ def _summed(terms: Terms, symbols: Sequence[Symbol], step: Value, algebra: Algeb
     """Return a formula in symbols of the coefficients; terms without one contain the step."""
     products = []
     for combination, function in terms:
-        own = ((step if n == CONSTANT else symbols[n], c) for n, c in combination.items())
-        products.append(algebra.multiply(algebra.combine(own), function))
+        weighted = ((step if n == CONSTANT else symbols[n], c) for n, c in combination.items())
+        products.append(algebra.multiply(algebra.combine(weighted), function))
     return algebra.add(*products)
 
 

@@ -97,8 +97,8 @@ class GivenFunction:
         self.scalars = {str(k): self._read(f, f"invariants, {k}") for k, f in named.items()}
         if self.structure is not None:
             one_of("structure", self.structure, FORMS)
-        own = self.hamiltonian if self.function is None else self.function
-        usual = getattr(own, "__name__", type(own).__name__).replace("_", "-").strip("-<>")
+        first = self.hamiltonian if self.function is None else self.function
+        usual = getattr(first, "__name__", type(first).__name__).replace("_", "-").strip("-<>")
         self.name = usual if self.name is None else str(self.name)
         self.source = f"function {self.name}"
 
@@ -153,8 +153,8 @@ class GivenFunction:
         NotTraceable
             If no formulas say what they do.
         """
-        own = (self.call, len(self.components)) if self.energy is None else (self.energy, 1)
-        calls: Any = [own, *((call, 1) for call in self.scalars.values())]
+        first = (self.call, len(self.components)) if self.energy is None else (self.energy, 1)
+        calls: Any = [first, *((call, 1) for call in self.scalars.values())]
         texts, timed = record(calls, self.components, _TIME, self.parameters, fixed)
         if self.energy is not None:
             keys: dict[str, Any] = {"hamiltonian": texts.pop(0)}
@@ -237,8 +237,8 @@ class GivenFunction:
                 f"{self.source} has no finite value at states of its sampling domain; give "
                 "sample=(low, high), a box in which it has"
             )
-        own = image if self.is_map else field
-        orbits = orbit_states(domain, own, points[:, :-1], is_map=self.is_map)
+        law = image if self.is_map else field
+        orbits = orbit_states(domain, law, points[:, :-1], is_map=self.is_map)
         points = np.vstack([points, _points(orbits, None)])
         points = points[np.isfinite(values(points)).all(axis=1)]
         timed = not self.is_map and _depends_on_time(values, points)

@@ -181,8 +181,8 @@ class InitialConditions:
         states = np.empty((count, self.system.dim))
         outside = np.arange(count)
         for draws in range(_DRAWS + 1):
-            own = parameters[outside]
-            states[outside] = self._with_time(self._draw(generator, own), generator, own)
+            values = parameters[outside]
+            states[outside] = self._with_time(self._draw(generator, values), generator, values)
             outside = np.flatnonzero(domain.outside(states, parameters))
             if not len(outside):
                 break
@@ -324,7 +324,7 @@ class InitialConditions:
         open_ = self.system.equations.open
         taken = {*self.system.equations.scope.values, *scope.integers, "i"}
         drawn = dict[str, Any]()
-        own = list[Symbol]()
+        variables = list[Symbol]()
         parts: list[tuple[bool, Numbers, int]] = []  # uniform or normal, two numbers, how many
         for name, entry in self.table["random"].items():
             if check_name(name, f"{where} {name}") in taken:
@@ -332,11 +332,11 @@ class InitialConditions:
             parts.append(self._random(entry, f"random {name}"))
             symbols = [scope.algebra.symbol(name) for _ in range(parts[-1][2] or 1)]
             drawn[name] = tuple(symbols) if parts[-1][2] else symbols[0]
-            own += symbols
+            variables += symbols
         self._scope = replace(scope, values={**scope.values, **drawn})
         expressions = self._by_component(self.table["state"], "state")
         # compiled when first needed: loading a system is to be quick
-        formulas = cache(lambda: vectorised(expressions, [*own, *open_], "numpy"))
+        formulas = cache(lambda: vectorised(expressions, [*variables, *open_], "numpy"))
 
         def draw(generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
             columns: list[np.ndarray] = []

@@ -186,15 +186,15 @@ class Definition:
             )
         else:
             flow = self.flow.with_open([name for name in names if name != ENERGY])
-            own = flow.equations
+            base = flow.equations
             energy = self.definitions.get(ENERGY)
-            symbols = {symbol.name: symbol for symbol in own.open}
+            symbols = {symbol.name: symbol for symbol in base.open}
             level: Value | None = None
             if ENERGY in names:
-                level = symbols[ENERGY] = own.algebra.symbol(ENERGY)
+                level = symbols[ENERGY] = base.algebra.symbol(ENERGY)
             elif energy is not None:
-                level = constant(own, energy, f"{own.source}, [return_map] {ENERGY}")
-            section = read_section(own, self.return_table, own.source, level)
+                level = constant(base, energy, f"{base.source}, [return_map] {ENERGY}")
+            section = read_section(base, self.return_table, base.source, level)
             equations = replace(
                 section_equations(section, like=e), open=tuple(symbols[name] for name in names)
             )

@@ -123,14 +123,14 @@ def read_call(
         )
     positional = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
     free = (p for p in signature if p.kind in positional and p.default is p.empty)
-    own = [p.name for p in free if p.name not in parameters]
-    if not own and any(p.kind is p.VAR_POSITIONAL for p in signature):
-        own = ["y"]
+    arguments = [p.name for p in free if p.name not in parameters]
+    if not arguments and any(p.kind is p.VAR_POSITIONAL for p in signature):
+        arguments = ["y"]
     dim = sum(map(len, halves))
-    states = [p for p in own if p not in _TIME]
-    roles = dict.fromkeys(own, "t")
-    if kind == "map" and len(own) == dim > 1:
-        roles = {p: str(k) for k, p in enumerate(own)}
+    states = [p for p in arguments if p not in _TIME]
+    roles = dict.fromkeys(arguments, "t")
+    if kind == "map" and len(arguments) == dim > 1:
+        roles = {p: str(k) for k, p in enumerate(arguments)}
     elif len(states) == 2 and kind == "field":
         roles[states[1]] = "y"
     elif len(states) == 2 and kind == "scalar":
@@ -141,9 +141,9 @@ def read_call(
     if not {"y", "q", "0"} & {*roles.values()} or [*roles.values()].count("t") > (kind != "map"):
         raise InputError(
             f"{what} = {name} must take {_FORMS[kind].format(dim)}, and parameters by keyword, but "
-            f"it takes ({', '.join(own)})"
+            f"it takes ({', '.join(arguments)})"
         )
-    return PythonCall(function, name, tuple(roles[p] for p in own), halves)
+    return PythonCall(function, name, tuple(roles[p] for p in arguments), halves)
 
 
 class BatchFunction:
@@ -291,12 +291,14 @@ class BatchFunction:
             import torch
 
             make = torch.tensor
-        own = {k: make(v) if isinstance(v, list) else v for k, v in self.parameters.items()}
+        parameters = {k: make(v) if isinstance(v, list) else v for k, v in self.parameters.items()}
         if self.axis is None:
-            value = self._stacked(self.call(t, y, own) for t, y in zip(times, states, strict=True))
+            value = self._stacked(
+                self.call(t, y, parameters) for t, y in zip(times, states, strict=True)
+            )
         else:
             batch = states if self.axis else states.T
-            value = self._stacked([self.call(times, batch, own, self.axis)])[0]
+            value = self._stacked([self.call(times, batch, parameters, self.axis)])[0]
             value = value.T if self.axis == 0 and self.count else value
         shape = (len(states), self.count) if self.count else (len(states),)
         if tuple(value.shape) not in (shape, *([] if self.count else [(*shape, 1), (1, *shape)])):
@@ -602,13 +604,17 @@ def record(
 
     state = _objects([symbol(name) for name in components])
     clock = symbol(time)
-    own: dict[str, Any] = {}
+    values_by_name: dict[str, Any] = {}
     for name, given in parameters.items():
         if isinstance(given, list):
-            own[name] = _objects([symbol(f"{name}[{i}]") for i in range(len(given))])
+            values_by_name[name] = _objects([symbol(f"{name}[{i}]") for i in range(len(given))])
         else:
-            own[name] = given if name in fixed else symbol(name)
-    values = [value for call, count in calls for value in _formulas(call, count, clock, state, own)]
+            values_by_name[name] = given if name in fixed else symbol(name)
+    values = [
+        value
+        for call, count in calls
+        for value in _formulas(call, count, clock, state, values_by_name)
+    ]
     formulas = [value for value in values if isinstance(value, Expression)]
     if not all(can_be_written(value, _LARGEST_FORMULA) for value in formulas):
         raise NotTraceable("its formulas are too long")

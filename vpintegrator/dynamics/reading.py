@@ -64,9 +64,9 @@ def check_table(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) 
     """
     check_keys(table, kinds, where)
     for key, value in table.items():
-        own = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
-        if not isinstance(value, own) or (isinstance(value, bool) and bool not in own):
-            words = " or ".join(_WORDS[kind] for kind in own)
+        allowed = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            words = " or ".join(_WORDS[kind] for kind in allowed)
             text = printable(repr(value), 60)
             raise InputError(f"{where}, {key}: expected {words}, found {text}")
 
@@ -163,11 +163,11 @@ def read_equations(
     InputError
         Naming the file, the key and, inside an expression, the column.
     """
-    own = table.get("parameters", {})
-    if unknown := [name for name in overrides if name not in own]:
-        hint = nearest(unknown[0], own) or f" (it has: {', '.join(own) or 'none'})"
+    declared = table.get("parameters", {})
+    if unknown := [name for name in overrides if name not in declared]:
+        hint = nearest(unknown[0], declared) or f" (it has: {', '.join(declared) or 'none'})"
         raise InputError(f"{source} has no parameter '{unknown[0]}'{hint}")
-    definitions = {**own, **overrides}
+    definitions = {**declared, **overrides}
     scope = read_parameters(definitions, source)
     equations = read_state_and_formulas(table, source, scope, definitions)
     return equations, {name: _as_floats(scope.values[name]) for name in definitions}
@@ -183,13 +183,15 @@ def read_parameters(
     values: dict[str, Value | tuple[Value, ...]] = {}
     integers: dict[str, int] = {}
     scope = Scope(values, integers, Algebra())
-    own = {name: scope.algebra.symbol(name) for name in symbols}
+    open_symbols = {name: scope.algebra.symbol(name) for name in symbols}
     for name, text in definitions.items():
         where = f"{source}, [parameters] {check_name(name, f'{source}, [parameters] {name}')}"
         if isinstance(text, Sequence) and not isinstance(text, str):
             values[name] = tuple(parse(entry, scope, where) for entry in text)
             continue
-        value = values[name] = own[name] if name in own else parse(text, scope, where)
+        value = values[name] = (
+            open_symbols[name] if name in open_symbols else parse(text, scope, where)
+        )
         if isinstance(value, int):
             integers[name] = value
     return scope
@@ -269,8 +271,8 @@ class _Reader:
         values = dict(self.scope.values)
         self.scope = replace(self.scope, values=values)
         for name, text in table.get("auxiliary", {}).items():
-            own = f"{self.source}, [auxiliary] {name}"
-            values[check_name(name, own)] = parse(text, self.scope, own)
+            place = f"{self.source}, [auxiliary] {name}"
+            values[check_name(name, place)] = parse(text, self.scope, place)
         invariants = {
             readable(name, where): parse(text, self.scope, f"{where} {name}")
             for name, text in table.get("invariants", {}).items()

@@ -81,9 +81,9 @@ class ReturnMap:
         """Return the map of states (n, dim), of which parameters may be the last components."""
 
         def image(rows: np.ndarray) -> np.ndarray:
-            own = rows[:, : self.section.dim]
+            points = rows[:, : self.section.dim]
             rest = rows[:, self.section.dim :]
-            states, _ = self.images(own, rest if parameters is None else parameters, rtol, atol)
+            states, _ = self.images(points, rest if parameters is None else parameters, rtol, atol)
             return np.hstack([states, rest])
 
         return image
@@ -103,14 +103,14 @@ class ReturnMap:
             part = slice(start, start + _STACK)
             with np.errstate(all="ignore"):  # states that do not return are NaN
                 begin = self.flow_states(states[part], parameters[part])
-                own = parameters[part].T
-                event = self._event(begin, own)
-                stops = self._stops(begin, event, own)
+                values = parameters[part].T
+                event = self._event(begin, values)
+                stops = self._stops(begin, event, values)
                 if stops.shape[1]:
-                    ends = self._through(stops, begin, event, own, rtol, atol)
+                    ends = self._through(stops, begin, event, values, rtol, atol)
                     durations[part] = np.where(np.isfinite(ends).all(axis=0), event.until, np.nan)
                 else:
-                    ends, durations[part] = follow(steps, begin, event, own)
+                    ends, durations[part] = follow(steps, begin, event, values)
             images[part] = ends[self.section.kept].T
         images[np.isnan(images).any(axis=1) | np.isnan(states).any(axis=1)] = np.nan
         return images, durations
@@ -327,13 +327,13 @@ class SectionStates:
         count = self.available if count is None else count
         if count is None:
             raise InputError(f"{self._source}: say how many states to draw")
-        own = np.empty((count, 0)) if parameters is None else parameters
+        values = np.empty((count, 0)) if parameters is None else parameters
         states = np.empty((count, self._returns.section.dim))
         missing = np.arange(count)
         for _ in range(1 if self.available else _ROUNDS):
             given = None if parameters is None else parameters[missing]
             states[missing] = self._draw(len(missing), generator, given)
-            crossings = self._returns.flow_states(states, own)
+            crossings = self._returns.flow_states(states, values)
             missing = np.flatnonzero(~np.isfinite(crossings).all(axis=0))
             if not len(missing):
                 return states

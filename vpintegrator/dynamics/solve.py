@@ -471,13 +471,13 @@ class _SwitchingSolution:
     ) -> None:
         """Fill ``states`` (trajectory, time, dim)."""
         clock = self._clock
-        own = np.vstack([self._scales, self._own.T])
+        rest = np.vstack([self._scales, self._own.T])
         formulas = AdaptiveSteps(between_switches(self._rates, clock), rtol, atol, sizes)
 
         def interval(
             state: np.ndarray, rows: np.ndarray, begin: np.ndarray, end: np.ndarray
         ) -> np.ndarray:
-            arguments = np.vstack([*inside_bounds(begin, end), own[:, rows]])
+            arguments = np.vstack([*inside_bounds(begin, end), rest[:, rows]])
             durations = (end - begin) / self._scales[rows]
             if method == "DOP853":
                 return follow(formulas, state, Event(durations), arguments, _MOST_STEPS)[0]
@@ -502,10 +502,10 @@ class _SwitchingSolution:
 
     def _rates(self, components: np.ndarray, arguments: np.ndarray) -> np.ndarray:
         """Return f (dim, trajectory)."""
-        scale, *own = arguments
+        scale, *parameters = arguments
         if not isinstance(self._system, ScaledFlow):
             return np.asarray(self._inner.vector_field_by_component(components))
-        return np.asarray(scale * self._inner.vector_field_by_component(components, own))
+        return np.asarray(scale * self._inner.vector_field_by_component(components, parameters))
 
 
 def _by_scipy(
@@ -572,8 +572,8 @@ class ScaledFlow(System):
 
     def vector_field_by_component(self, components: Any, parameters: Any = ()) -> Any:
         """Return components (dim, trajectory): h f(z; parameters) of each, with its own h."""
-        _, steps, own = self.given
-        return steps * super().vector_field_by_component(components, list(own.T))
+        _, steps, values = self.given
+        return steps * super().vector_field_by_component(components, list(values.T))
 
     def of_trajectories(self, rows: Any) -> ScaledFlow:
         """Return the flow of some of the trajectories."""

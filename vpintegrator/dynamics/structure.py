@@ -426,8 +426,8 @@ def component_scales(
     kind = np.zeros(dim, dtype=int)
     kind[[momentum for _, momentum in structure.pairs]] = 1
     for each in (0, 1):
-        own = scales[kind == each]
-        mean = math.exp(np.mean(np.log(own[own > 0]))) if own.any() else 1.0
+        of_kind = scales[kind == each]
+        mean = math.exp(np.mean(np.log(of_kind[of_kind > 0]))) if of_kind.any() else 1.0
         scales[(kind == each) & (scales == 0)] = mean
     return scales
 
@@ -517,9 +517,9 @@ def terms_of(
     dim = initial.shape[-1]
     sample = np.flatnonzero(np.isfinite(initial).all(axis=-1))
     sample = sample[: min(_SAMPLED, max(1, _ENTRIES // dim**2))]
-    own = () if parameters is None else (parameters[sample, None],)
+    arguments = () if parameters is None else (parameters[sample, None],)
     with np.errstate(all="ignore"):
-        return largest_of(invariant(initial[sample, None] * (1 - np.eye(dim)), *own))
+        return largest_of(invariant(initial[sample, None] * (1 - np.eye(dim)), *arguments))
 
 
 def size_of(
@@ -530,9 +530,9 @@ def size_of(
     A momentum that is zero in all orbits has the size of its terms: those of the rounding would
     make any change enormous.
     """
-    own = () if parameters is None else (parameters,)
+    arguments = () if parameters is None else (parameters,)
     with np.errstate(all="ignore"):
-        value = largest_of(invariant(initial, *own))
+        value = largest_of(invariant(initial, *arguments))
         terms = terms_of(invariant, initial, parameters)
     return ensemble_size(np.array([value]), terms) or terms
 

@@ -80,8 +80,10 @@ def switch_times(
         row = further
         if nodes and len(symbols):
             assert parameters is not None
-            own = _of_formulas(nodes, [equations.symbols[-1], *symbols], start, end, parameters[i])
-            row = np.concatenate([row, own])
+            switches = _of_formulas(
+                nodes, [equations.symbols[-1], *symbols], start, end, parameters[i]
+            )
+            row = np.concatenate([row, switches])
         rows.append(np.unique(row[(row > start) & (row < end)]))
     result = np.full((len(starts), max(map(len, rows), default=0)), np.inf)
     for i, row in enumerate(rows):
@@ -93,10 +95,10 @@ def between_switches(field: Field, clock: int) -> Field:
     """Return a field whose first parameters are bounds of the time: each side sees its own."""
 
     def bounded(components: np.ndarray, arguments: np.ndarray) -> np.ndarray:
-        low, high, *own = arguments
+        low, high, *parameters = arguments
         inside = np.array(components)
         inside[clock] = np.clip(components[clock], low, high)
-        return field(inside, np.array(own).reshape(len(own), components.shape[1]))
+        return field(inside, np.array(parameters).reshape(len(parameters), components.shape[1]))
 
     return bounded
 

@@ -145,8 +145,8 @@ class _Formulas:
             for q, p in zip(*e.halves, strict=True):
                 rates[q] = sympy.diff(energy, symbols[p])
                 rates[p] = -sympy.diff(energy, symbols[q])
-        own = [(e.components[k], "dot", rates[k]) for k in sorted(rates)]
-        return [[("H", "", energy), *own]]
+        formulas = [(e.components[k], "dot", rates[k]) for k in sorted(rates)]
+        return [[("H", "", energy), *formulas]]
 
     def invariants(self) -> dict[str, Any]:
         given = {name: self.read(x) for name, x in self.table.get("invariants", {}).items()}

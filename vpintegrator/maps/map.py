@@ -249,9 +249,9 @@ def _of_copies(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def copied(self: Map, windows: Any, *arguments: Any, **options: Any) -> Any:
-        own = (np.array(each) if isinstance(each, np.ndarray) else each for each in arguments)
+        copies = (np.array(each) if isinstance(each, np.ndarray) else each for each in arguments)
         with keeping_imaginary_parts(self.name):
-            result = method(self, np.array(windows), *own, **options)
+            result = method(self, np.array(windows), *copies, **options)
             if isinstance(result, Iterator):
                 return (real_values(self.name, states) for states in result)
             result = real_values(self.name, result)

@@ -90,8 +90,8 @@ def table(
     others = methods or {}
     todo: dict[str, Map] = {**maps, **others}
     if as_they_are:  # machine code of models is made anew, for many trajectories
-        own = {n: map for n, map in maps.items() if isinstance(map, Machine) and _is_model(map)}
-        todo = {**{name: map.original for name, map in own.items()}, **others}
+        codes = {n: map for n, map in maps.items() if isinstance(map, Machine) and _is_model(map)}
+        todo = {**{name: map.original for name, map in codes.items()}, **others}
     most = None if as_they_are else _LARGEST
     machines = _machines(todo, repeat_states(windows), most, end)
     steps: list[MapStep] = []
@@ -291,8 +291,8 @@ def _machines(
 
     try:
         for name in sorted(maps, key=lambda name: _is_model(maps[name])):
-            own = batch[:, -maps[name].window :]
-            make = partial(compile_map, maps[name], own, most=most, wait=False)
+            windows = batch[:, -maps[name].window :]
+            make = partial(compile_map, maps[name], windows, most=most, wait=False)
             machines[name] = attempt(make)
         for name, machine in machines.items():
             if isinstance(machine, CompiledMethod):

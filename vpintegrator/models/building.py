@@ -90,15 +90,15 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
 
 def _is_incomplete(system: System) -> bool:
     """Whether a single component was measured, of a system without equations."""
-    own = system.family.system if system.family else system
+    base = system.family.system if system.family else system
     is_observed = system.is_measured and not _has_known_equations(system)
-    return is_observed and len(own.components) == 1
+    return is_observed and len(base.components) == 1
 
 
 def _has_known_equations(system: System) -> bool:
     """Whether the equations are known, though perhaps left out: the states are then complete."""
-    own = system.family.system if system.family else system
-    return not own.is_measured or own.definition.withheld
+    base = system.family.system if system.family else system
+    return not base.is_measured or base.definition.withheld
 
 
 def _is_canonical(system: System, explicit_time: bool = True) -> bool:

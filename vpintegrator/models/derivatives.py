@@ -54,8 +54,8 @@ def network_jacobian(model: Any, windows: Any, parameters: Any = None) -> np.nda
     for n, column in starts:
         rows = slice(n, n + part)
         some = columns[:, column : column + width]
-        own = None if k is None else k[rows]
-        image = network_tangent(model, windows[rows], some, own)
+        some_parameters = None if k is None else k[rows]
+        image = network_tangent(model, windows[rows], some, some_parameters)
         result[rows, :, column : column + width] = image
     return result
 
@@ -75,7 +75,7 @@ def network_tangent(
     """
     given = as_windows(model, windows).clone()
     k = as_parameters(model, parameters, len(given))
-    own = () if k is None else (k,)
+    read = () if k is None else (k,)
     vectors = np.broadcast_to(vectors, (len(given), *vectors.shape[-2:]))
     tangents = torch.from_numpy(np.array(vectors)).to(given)
     reasons: list[str] = []
@@ -83,16 +83,16 @@ def network_tangent(
     with evaluating(model), _plain_kernels():
         if known is not None:
             try:
-                return _numbers(_WAYS[known](model, given, tangents, own))
+                return _numbers(_WAYS[known](model, given, tangents, read))
             except Exception as error:  # a branch of the network at these windows
                 reasons.append(f"{known}: {first_line(error)}")
         is_strange = _has_own_code(model)
         if is_strange:
-            _check_repeatable(model, given, own)
+            _check_repeatable(model, given, read)
         for name, way in _WAYS.items():
             try:
-                images = _numbers(way(model, given, tangents, own))
-                if is_strange and way is not _differences and not _agrees(model, way, given, own):
+                images = _numbers(way(model, given, tangents, read))
+                if is_strange and way is not _differences and not _agrees(model, way, given, read):
                     reasons.append(f"{name}: other numbers than differences")
                     continue
             except Exception as error:  # whatever PyTorch or a network of the user raises
@@ -185,19 +185,19 @@ def _most_precise(
     """
     states = windows.double().cpu().numpy()
     states = states + 0.01 * np.random.default_rng(1).standard_normal(states.shape)  # not round
-    own = _images(model, states, k)
+    images = _images(model, states, k)
     if model.scale.dtype != torch.float64:
         try:
             double = copy.deepcopy(model).double()
             others = _images(double, states, tuple(x.double() for x in k))
-            if np.allclose(others, own, rtol=1e-3, atol=1e-3, equal_nan=True):
+            if np.allclose(others, images, rtol=1e-3, atol=1e-3, equal_nan=True):
                 model = double
-                own = others
+                images = others
         except Exception:  # networks that name their dtype
             return model, _best_distance(torch.float32)
     # a network may round to single precision by itself
     with np.errstate(over="ignore"):  # of numbers that single precision has not
-        is_single = bool((own == own.astype(np.float32)).all())
+        is_single = bool((images == images.astype(np.float32)).all())
     return model, _best_distance(torch.float32 if is_single else model.scale.dtype)
 
 

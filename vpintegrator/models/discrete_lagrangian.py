@@ -126,10 +126,10 @@ class DiscreteLagrangianMap(Model):
     @property
     def structure(self) -> Structure:
         """Structure of the map of windows: its own form, unless it is damped."""
-        own = super().structure
+        symmetric = super().structure
         if self.core.damped:
-            return replace(own, reversing_symmetries=())
-        return replace(own, form="lagrangian")
+            return replace(symmetric, reversing_symmetries=())
+        return replace(symmetric, form="lagrangian")
 
     @property
     def shifts(self) -> bool:
@@ -332,8 +332,8 @@ class _Gauge:
 
 def _on_windows(rho: torch.Tensor, n: int) -> torch.Tensor:
     """Return what rho (n + m, n + m) does to (m, v, k), as the order in time is reversed."""
-    own = rho[:n, :n]
-    return torch.block_diag(own, -own, rho[n:, n:])
+    on_states = rho[:n, :n]
+    return torch.block_diag(on_states, -on_states, rho[n:, n:])
 
 
 def _weights(count: int) -> list[float]:

@@ -248,9 +248,9 @@ class VolumePreservingGeneratingFunctionMap(Model):
             between = [*range(i + 1, k)]  # G_ab of components with angles between them
             if not {*between}.issubset({*components.periods, *components.cyclic}):
                 continue
-            own: dict[str, Any] = {"differentiated": (i, k)}
+            reads: dict[str, Any] = {"differentiated": (i, k)}
             if between:
-                own = {"involved": [[i], [k]]}
+                reads = {"involved": [[i], [k]]}
             # functions of neighbours are required
             with contextlib.suppress(*[NoTermsError] if between else []):
                 chain[i, k] = GeneratingFunction(
@@ -261,7 +261,7 @@ class VolumePreservingGeneratingFunctionMap(Model):
                     cyclic=[*components.cyclic, *between],
                     weights=weights,
                     **components.of_parameters,
-                    **own,
+                    **reads,
                 )
         core = VolumePreservingGeneratingFunction([*chain.values()], repeats, pairs=[*chain])
         super().__init__(core, components, dtype=dtype)

@@ -117,9 +117,9 @@ def refine(model: AnyModel, depth: int) -> AnyModel:
         if not is_prolongable(old[0]):
             continue
         weights = _shares(len(old), len(new)).to(model.scale)
-        own = [list(layer.parameters()) for layer in old]
+        weights_of_old = [list(layer.parameters()) for layer in old]
         for layer, share in zip(new, weights, strict=True):
-            for parameter, *others in zip(layer.parameters(), *own, strict=True):
+            for parameter, *others in zip(layer.parameters(), *weights_of_old, strict=True):
                 parameter.data.copy_(torch.stack(others, -1).detach() @ share)
     return deeper
 

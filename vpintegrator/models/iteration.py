@@ -156,11 +156,11 @@ def leave_inference(model: torch.nn.Module) -> None:
     """Replace tensors of a model that was made under ``torch.inference_mode`` by trainable ones."""
     made: dict[torch.Tensor, torch.nn.Parameter] = {}  # layers may share parameters
     for layer in model.modules():
-        for name, own in layer.named_parameters(recurse=False, remove_duplicate=False):
-            if own.is_inference():
-                if own not in made:
-                    made[own] = torch.nn.Parameter(own.clone(), own.requires_grad)
-                layer.register_parameter(name, made[own])
+        for name, parameter in layer.named_parameters(recurse=False, remove_duplicate=False):
+            if parameter.is_inference():
+                if parameter not in made:
+                    made[parameter] = torch.nn.Parameter(parameter.clone(), parameter.requires_grad)
+                layer.register_parameter(name, made[parameter])
         for name, buffer in layer.named_buffers(recurse=False):
             if buffer.is_inference():
                 setattr(layer, name, buffer.clone())

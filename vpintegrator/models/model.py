@@ -633,9 +633,9 @@ class Model(Stored, Map):
             canonical=self.moving if self._canonical or self.canonical else 0,
         )
         if self.parameter_count:
-            own = [self.get_buffer(name).double().cpu() for name in UNITS]
-            shift = torch.cat([shift, own[0]])
-            scale = torch.cat([scale, own[1]])
+            units = [self.get_buffer(name).double().cpu() for name in UNITS]
+            shift = torch.cat([shift, units[0]])
+            scale = torch.cat([scale, units[1]])
         for layer in self.core.modules():
             if hasattr(layer, "set_units"):
                 layer.set_units(shift, scale)
@@ -651,8 +651,8 @@ class Model(Stored, Map):
             k = torch.stack(self.family.formulas(k), -1)  # (trajectory, m)
         n = self.dim
         m = self.parameter_count
-        own = self.reversing_symmetries[:, n:, n:].double().cpu()
-        shift = fixed_point_projection(own, m) @ k.mean(0) if len(own) else k.mean(0)
+        actions = self.reversing_symmetries[:, n:, n:].double().cpu()
+        shift = fixed_point_projection(actions, m) @ k.mean(0) if len(actions) else k.mean(0)
         shift[self.vanishing] = 0
         deviation = k.std(0, correction=0)
         scale = 2.0 ** torch.log2(torch.where(deviation > 0, deviation, 1.0)).round()

@@ -120,8 +120,8 @@ def _check_same(
             windows = model.coordinates.inverse(noise.to(model.scale))  # (window, time, dim)
             middle = [(low + high) / 2 for low, high in model.ranges.values()]
             k = (windows.new_tensor(middle or [0.5] * model.parameter_count),)
-            own = k if model.parameter_count else ()
-            images, others = (_images(each, windows, *own) for each in (model, again))
+            read = k if model.parameter_count else ()
+            images, others = (_images(each, windows, *read) for each in (model, again))
         wrong = [n for n, x in images.items() if n not in others or not torch.equal(x, others[n])]
         if not wrong and images.keys() == others.keys():
             return
@@ -255,8 +255,8 @@ def _origin_text(origin: Origin) -> str:
         "member": None if origin.member is None else asdict(origin.member),
     }
     if system is not None:
-        own = {"text": system.text, "name": system.name, "parameters": system.definitions}
-        values["system"] = own
+        described = {"text": system.text, "name": system.name, "parameters": system.definitions}
+        values["system"] = described
     return json.dumps(values)
 
 

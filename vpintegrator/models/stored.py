@@ -263,8 +263,8 @@ class Argument(NamedTuple):
 
 def arguments_of(function: type | Callable[..., Any]) -> dict[str, Argument]:
     """Return the arguments of a class or function by name."""
-    own = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
-    hints = get_type_hints(own)
+    called = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
+    hints = get_type_hints(called)
     result = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
@@ -302,8 +302,8 @@ class Stored(torch.nn.Module):
             for name, (_, _, default) in declared.items():
                 value = as_json(bound.get(name, default))
                 default = as_json(default)
-                own = name != "dtype" and not isinstance(value, torch.nn.Module)
-                if own and (value not in (None, "", []) or value != default):
+                is_plain = name != "dtype" and not isinstance(value, torch.nn.Module)
+                if is_plain and (value not in (None, "", []) or value != default):
                     stored[name] = value
         module.__dict__["arguments"] = stored
         return module

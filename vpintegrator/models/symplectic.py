@@ -138,9 +138,10 @@ class SymplecticFeedForward(Model):
     ) -> None:
         read = conserved, explicit_time, parameters, vanishing
         components = Components(dim, reversing_symmetries, periodic, cyclic, *read)
-        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        profile = Functions(functions, width, degree, expressions, activation, initial_scale)
         layers = [
-            _symplectic_layer(components, own, layer, linear) for _ in range(whole("depth", depth))
+            _symplectic_layer(components, profile, layer, linear)
+            for _ in range(whole("depth", depth))
         ]
         super().__init__(Composition(*layers), components, dtype=dtype)
 
@@ -252,7 +253,7 @@ class SymplecticTransformer(Model):
     ) -> None:
         components = Components(dim, reversing_symmetries, periodic, cyclic)
         whole("window", window, 2)
-        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        profile = Functions(functions, width, degree, expressions, activation, initial_scale)
         if attention != "softmax" and (normaliser, weighting) != ("matrix", "symmetric"):
             raise InputError("normaliser and weighting are for attention = softmax")
         shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
@@ -271,7 +272,7 @@ class SymplecticTransformer(Model):
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
             for half in halves:
-                layers += [mixing(half), _symplectic_layer(components, own, layer, linear)]
+                layers += [mixing(half), _symplectic_layer(components, profile, layer, linear)]
         super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)
 
     @classmethod
@@ -338,7 +339,7 @@ def _symplectic_layer(
 
     def potential(half: int, group: torch.Tensor | SignedGroup | None) -> nn.Module:
         """Return a function of the positions (0) or the momenta (1)."""
-        own = [*halves[half], *range(2 * size, 2 * size + components.read)]
+        variables = [*halves[half], *range(2 * size, 2 * size + components.read)]
         shared = {"group": group, **components.of_parameters}
         if functions.are_neurons:
             return NeuronPotential(
@@ -347,10 +348,10 @@ def _symplectic_layer(
         return BasisPotential(
             size,
             functions.degree,
-            periodic=[own.index(i) for i in components.periods if i in own],
-            cyclic=[own.index(i) for i in components.cyclic if i in own],
+            periodic=[variables.index(i) for i in components.periods if i in variables],
+            cyclic=[variables.index(i) for i in components.cyclic if i in variables],
             expressions=texts[half],
-            components=own,
+            components=variables,
             initial_scale=scale / 10,
             **shared,
         )
@@ -375,15 +376,15 @@ def _symplectic_layer(
     return Composition(*shears, GradientCoupling(*kicks))
 
 
-def _expressions_of(own: range, components: Components, expressions: list[str]) -> list[str]:
+def _expressions_of(half: range, components: Components, expressions: list[str]) -> list[str]:
     """Return expressions of positions or momenta alone, with parameters."""
     variables = components.moving + components.read
     formulas = Formulas(expressions, variables)
-    read = {*own, *range(components.moving, variables)}
+    read = {*half, *range(components.moving, variables)}
     # a force that depends on time is a product with a function of that alone
     alone = components.explicit_time
     return [
         text
         for text, of in zip(formulas.texts, formulas.depends, strict=True)
-        if of.issubset(read) and (alone or not of.isdisjoint(own))
+        if of.issubset(read) and (alone or not of.isdisjoint(half))
     ]

@@ -166,10 +166,14 @@ class StandardTransformer(Model):
             layers.append(Positions(window, inside))
         for _ in range(whole("depth", depth)):
             if encoder:  # the block adds the input itself
-                own = mixing(residual=False)
+                attention_layer = mixing(residual=False)
                 layers.append(
                     EncoderBlock(
-                        inside, attention=own, inner=inner, norm=norm, activation=activation
+                        inside,
+                        attention=attention_layer,
+                        inner=inner,
+                        norm=norm,
+                        activation=activation,
                     )
                 )
                 continue

@@ -149,11 +149,11 @@ class VolumePreservingFeedForward(Model):
     ) -> None:
         read = conserved, explicit_time, parameters, vanishing
         components = Components(dim, reversing_symmetries, periodic, cyclic, *read)
-        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        profile = Functions(functions, width, degree, expressions, activation, initial_scale)
         stack = (blocks, linear, upper_first) if feed_forward == "triangular" else None
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
-            layers += pointwise_layers(components, own, split, bases, sweep, stack)
+            layers += pointwise_layers(components, profile, split, bases, sweep, stack)
         super().__init__(Composition(*layers), components, dtype=dtype)
 
     @classmethod

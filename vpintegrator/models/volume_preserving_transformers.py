@@ -188,7 +188,7 @@ class VolumePreservingTransformer(Model):
             )
         size = initial_scale if initial_attention is None else initial_attention
         shared: dict[str, Any] = {"symmetries": lifted.group, "initial_scale": size}
-        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        profile = Functions(functions, width, degree, expressions, activation, initial_scale)
         stack = (blocks, linear, upper_first) if feed_forward == "triangular" else None
         parts = _lifted_split(split, dim, lift)
         mixed = prediction_window not in (None, window) if time_mixing is None else time_mixing
@@ -210,7 +210,7 @@ class VolumePreservingTransformer(Model):
                 )
             mixing = [TimeMixing(window, shears=True, initial_scale=initial_scale)] if mixed else []
             first = [] if attention is None else [attention]
-            others = pointwise_layers(lifted, own, parts, bases, sweep, stack)
+            others = pointwise_layers(lifted, profile, parts, bases, sweep, stack)
             if lift > 1:
                 first = [Lifted(layer, lift) for layer in first]
                 others = [Lifted(layer, lift) for layer in others]
@@ -404,7 +404,7 @@ class VolumePreservingMultiheadTransformer(Model):
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(dim, reversing_symmetries, periodic, cyclic)
-        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        profile = Functions(functions, width, degree, expressions, activation, initial_scale)
         blocks = as_blocks(split, whole("dim", dim, 2))
         scores = _weighting(weighting, components)
         shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
@@ -427,5 +427,5 @@ class VolumePreservingMultiheadTransformer(Model):
                     **shared,
                 )
             )
-            layers += pointwise_layers(components, own, split, bases, sweep)
+            layers += pointwise_layers(components, profile, split, bases, sweep)
         super().__init__(Composition(*layers), components, window, prediction_window, dtype=dtype)

@@ -219,8 +219,8 @@ class PartSum(Layer):
         for e, number in enumerate(self.numbers.tolist()):
             used = matrix[e].abs().amax(0).nonzero()[:, 0]  # (component,)
             # (state, degree, component)
-            own = weights[:, e].mT @ matrix[e, :, used]
-            result[:, used, number] += own.mT
+            gradient = weights[:, e].mT @ matrix[e, :, used]
+            result[:, used, number] += gradient.mT
         return result.flatten(2)
 
 

@@ -108,8 +108,8 @@ class CoupledAttention(InvertibleLayer, AttentionLayer):
             self.constant(f"block_{index}", torch.tensor(block))
             self.constant(f"others_{index}", torch.tensor(rest))
             self.constant(f"placement_{index}", placement(block, dim))
-            own = group[:, rest][:, :, rest]
-            options = {"symmetries": own, "initial_scale": initial_scale, **self.factory_kwargs}
+            on_rest = group[:, rest][:, :, rest]
+            options = {"symmetries": on_rest, "initial_scale": initial_scale, **self.factory_kwargs}
             self.scores.append(BilinearScores(len(rest), **options))
 
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:

@@ -134,10 +134,10 @@ class _Harmonics(Univariate):
             values += [c, s]
         result = [values]
         for _ in range(highest):
-            own = [torch.zeros_like(x)]
+            derivative = [torch.zeros_like(x)]
             for n in range(1, degree + 1):
-                own += [-n * result[-1][2 * n], n * result[-1][2 * n - 1]]
-            result.append(own)
+                derivative += [-n * result[-1][2 * n], n * result[-1][2 * n - 1]]
+            result.append(derivative)
         return result
 
     def derivative(self, degree: int) -> torch.Tensor:
@@ -162,9 +162,9 @@ class _Secular(_Harmonics):
     def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
         result = super().jet(x, degree, highest)
         linear = x
-        for own in result:
-            own.insert(1, linear)
-            linear = own[0]  # the derivatives of x are those of u_0 one earlier
+        for derivative in result:
+            derivative.insert(1, linear)
+            linear = derivative[0]  # the derivatives of x are those of u_0 one earlier
         return result
 
     def derivative(self, degree: int) -> torch.Tensor:
@@ -277,8 +277,8 @@ def terms(
     factors = [*weights, *[1.0] * (len(kinds) - len(weights))]
     slack = degree * (1 + 1e-9)  # sums of weights are rounded
     for k, (kind, factor) in enumerate(zip(kinds, factors, strict=True)):
-        own = kind.orders(max(int(slack / factor), low))
-        each = [(index, factor * order, order) for index, order in enumerate(own)]
+        orders = kind.orders(max(int(slack / factor), low))
+        each = [(index, factor * order, order) for index, order in enumerate(orders)]
         if k < len(absent) and absent[k]:
             each = each[: kind.cyclic]
         result = [
@@ -355,7 +355,7 @@ def equivariant_coefficients(
         dtype=torch.bool,
     ).view(len(indices), len(kinds))
     links = []
-    for places, signs, columns, own in zip(*variables, *block, strict=True):
+    for places, signs, columns, block_signs in zip(*variables, *block, strict=True):
         # (S u)_{p(j)} = s_j u_j, so the function of u_j in a term is that of p(j) in its image
         target = places.tolist()
         if [kinds[j] for j in target] != [*kinds]:
@@ -373,7 +373,7 @@ def equivariant_coefficients(
             moved[n] = number[tuple(image)]
         sign = torch.where(odd, signs, torch.ones(())).prod(1)  # (term,)
         images = torch.tensor(moved).unsqueeze(1) * len(columns) + columns  # (term, component)
-        links.append((images, sign.unsqueeze(1) * own))
+        links.append((images, sign.unsqueeze(1) * block_signs))
     return orbit_parameters(links)
 
 
@@ -468,8 +468,8 @@ class Terms(Layer):
 
     def coefficients(self, c: torch.Tensor) -> torch.Tensor:
         """Return coefficients (term, m) from parameters."""
-        own = c.index_select(0, self.sources.flatten())  # (term * m,)
-        return own.view(self.sources.shape) * self.factors  # (term, m)
+        shared = c.index_select(0, self.sources.flatten())  # (term * m,)
+        return shared.view(self.sources.shape) * self.factors  # (term, m)
 
     def parameter_weights(self) -> torch.Tensor:
         """Return the factor of each parameter in each coefficient (m, term, parameter)."""
@@ -487,12 +487,12 @@ class Terms(Layer):
         """Return ``jet`` by matrices of the derivatives: fewer operations for small tensors."""
         kind = self.kinds[variable]
         degree = self.highest[variable]
-        own = torch.stack(kind.jet(x, degree)[0], -1)  # (..., function)
+        functions = torch.stack(kind.jet(x, degree)[0], -1)  # (..., function)
         picked = self.chosen[:, variable]
-        result = [own.index_select(-1, picked)]  # (..., term)
+        result = [functions.index_select(-1, picked)]  # (..., term)
         for _ in range(highest):
-            own = own @ _derivative(kind, degree).to(own).mT  # (..., function)
-            result.append(own.index_select(-1, picked))
+            functions = functions @ _derivative(kind, degree).to(functions).mT  # (..., function)
+            result.append(functions.index_select(-1, picked))
         return result
 
     @staticmethod

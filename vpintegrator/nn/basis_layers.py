@@ -200,10 +200,10 @@ class BasisPotential(Layer):
 
     def _moving(self) -> list[int]:
         """Return the numbers of the variables that depend on x."""
-        own = {*self.components[: self.size]}
+        argument = {*self.components[: self.size]}
         read = self.size + self.parameter_count
         depends = [] if self.formulas is None else self.formulas.formulas.depends
-        changing = [n for n, of in enumerate(depends) if own.intersection(of)]
+        changing = [n for n, of in enumerate(depends) if argument.intersection(of)]
         return [*range(self.size), *(read + n for n in changing)]
 
     def _respected(self, expressions: Sequence[str], group: torch.Tensor) -> FormulaVariables:
@@ -275,13 +275,13 @@ class BasisPotential(Layer):
         ]
         c = self.terms.coefficients(self.coefficients)[:, 0]  # (term,)
         weights = self.terms.parameter_weights()[0]  # (term, parameter)
-        own = range(self.size)
+        components = range(self.size)
         product = self.terms.product
         # (state, size, parameter)
-        slopes = torch.stack([product(jets, {i: 1}) for i in own], 1) @ weights
+        slopes = torch.stack([product(jets, {i: 1}) for i in components], 1) @ weights
         curvature = x.new_zeros(len(x), self.size, self.size)  # (state, size, size)
-        for i in own:
-            for j in own[i:]:
+        for i in components:
+            for j in components[i:]:
                 value = product(jets, {i: 2} if i == j else {i: 1, j: 1}) @ c  # (state,)
                 curvature[:, i, j] = curvature[:, j, i] = value
         return slopes, curvature
@@ -446,12 +446,12 @@ class BasisCoupling(InvertibleLayer):
     def _terms_of(self, a: int, moves: SignedPermutations) -> Terms:
         rest = others(self.blocks[a], len(self.kinds))
         formulas = self._formulas(a)
-        own = restricted(moves, rest)
+        actions = restricted(moves, rest)
         count = 0 if formulas is None else len(formulas.shift)
         return Terms.equivariant(
             self.degree,
             [self.kinds[index] for index in rest] + [POLYNOMIALS] * count,
-            own if formulas is None else beside(own, formulas.formulas.action),
+            actions if formulas is None else beside(actions, formulas.formulas.action),
             restricted(moves, self.blocks[a]),
             absent=[index in self.cyclic for index in rest],
             **self.factory_kwargs,
@@ -460,7 +460,7 @@ class BasisCoupling(InvertibleLayer):
     def _set_terms(self, terms: Sequence[Terms]) -> None:
         """Set the terms of each shear of the sweep."""
         self.terms: Sequence[Terms] = nn.ModuleList(terms)  # type: ignore[assignment]
-        ends = [0, *accumulate(own.count for own in terms)]
+        ends = [0, *accumulate(each.count for each in terms)]
         self.shares = [slice(ends[i], ends[i + 1]) for i in range(len(terms))]
 
     def _place_formulas(self, formulas: Formulas) -> None:
@@ -478,8 +478,8 @@ class BasisCoupling(InvertibleLayer):
 
     def _formulas(self, a: int) -> FormulaVariables | None:
         """Return the formulas of a block."""
-        own: Any = dict(self.formulas)
-        return own.get(str(a))
+        by_block: Any = dict(self.formulas)
+        return by_block.get(str(a))
 
     def prolong(self, smaller: BasisCoupling) -> None:
         """Take the coefficients of a smaller layer, so that both are the same map.
@@ -490,15 +490,15 @@ class BasisCoupling(InvertibleLayer):
         with torch.no_grad():
             coefficients = torch.zeros_like(self.coefficients)
             for i in range(len(smaller.sweep)):
-                own = smaller.coefficients[smaller.shares[i]]
-                coefficients[self.shares[i]] = self.terms[i].prolonged(smaller.terms[i], own)
+                share = smaller.coefficients[smaller.shares[i]]
+                coefficients[self.shares[i]] = self.terms[i].prolonged(smaller.terms[i], share)
             self.coefficients.copy_(coefficients)
             self.adapt_like(smaller)
 
     def _matrix(self, i: int) -> torch.Tensor:
         """Return coefficients (term, dim) of a shear of the sweep, zero outside its block."""
-        own = self.coefficients if len(self.sweep) == 1 else self.coefficients[self.shares[i]]
-        values = self.terms[i].coefficients(own)  # (term, component)
+        share = self.coefficients if len(self.sweep) == 1 else self.coefficients[self.shares[i]]
+        values = self.terms[i].coefficients(share)  # (term, component)
         block = self.get_buffer(f"block_{self.sweep[i]}")
         return values.new_zeros(len(values), self.dim).index_copy(1, block, values)  # (term, dim)
 
@@ -540,10 +540,10 @@ class BasisCoupling(InvertibleLayer):
             rest = others(self.blocks[a], len(self.kinds))
             known = {j: parameters[c - self.dim] for j, c in enumerate(rest) if c >= self.dim}
             if (formulas := self._formulas(a)) is not None:
-                own, values = formulas.at(parameters)
+                remaining, values = formulas.at(parameters)
                 known |= {len(rest) + n: value for n, value in values.items()}
-                if own is not None:
-                    result.formulas[str(a)] = own
+                if remaining is not None:
+                    result.formulas[str(a)] = remaining
             parts.append(self.terms[i].at(known, self.coefficients[self.shares[i]]))
         result._set_terms([terms for terms, _ in parts])
         result.coefficients = nn.Parameter(torch.cat([c for _, c in parts]))
@@ -580,7 +580,7 @@ class BasisCoupling(InvertibleLayer):
         jets = [terms.derivatives(j, z[:, n], int(moving[j])) for j, n in enumerate(seen)]
         values = terms.product(jets, {})  # (state, term)
         # (state, component, parameter)
-        by_parameters = torch.stack([values @ own for own in terms.parameter_weights()], 1)
+        by_parameters = torch.stack([values @ weights for weights in terms.parameter_weights()], 1)
         by_states = z.new_zeros(len(z), len(block), read)  # (state, component, dim + m)
         matrix = terms.coefficients(self.coefficients[self.shares[i]])  # (term, component)
         for j, n in enumerate(seen):

@@ -211,15 +211,15 @@ class Reversible(Layer):
         (self.symmetry,) = as_reversing_symmetries([symmetry], len(symmetry))
         self.parameter_count = int(getattr(psi, "parameter_count", 0))
         n = len(self.symmetry) - self.parameter_count
-        own = self.symmetry[:n, :n]
+        on_states = self.symmetry[:n, :n]
         turn = self.symmetry[n:, n:]
         if bool(self.symmetry[:n, n:].any() or self.symmetry[n:, :n].any()):
             raise InputError("a reversing symmetry must not mix states with parameters")
-        self.reflection = Reflection(own, time_reversal=time_reversal, **self.factory_kwargs)
+        self.reflection = Reflection(on_states, time_reversal=time_reversal, **self.factory_kwargs)
         stays = torch.equal(turn, torch.eye(self.parameter_count).to(turn))
         self.constant("turn", None if stays else turn)
         self.volume_preserving = preserves("volume_preserving", psi)
-        self.symplectic = is_canonical(own) and preserves("symplectic", psi)
+        self.symplectic = is_canonical(on_states) and preserves("symplectic", psi)
 
     def at(self, parameters: torch.Tensor) -> Reversible:
         """Return the map at parameters (m,), which are multiplied out.

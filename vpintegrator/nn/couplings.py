@@ -153,8 +153,8 @@ class AdditiveCoupling(InvertibleLayer):
         )
         if self.group is None:
             return [(W, b, A.mT) for W, b, A in steps]
-        own = slice(self.dim)
-        back = self.back[:, own] if self.back.ndim == 2 else self.back[:, own, own]
+        states = slice(self.dim)
+        back = self.back[:, states] if self.back.ndim == 2 else self.back[:, states, states]
         return [
             (self._folded(W, self.group), b.repeat(len(self.group)), self._folded(A, back).mT)
             for W, b, A in steps
@@ -181,7 +181,7 @@ class AdditiveCoupling(InvertibleLayer):
         result.group = result.base = None
         result.place = (self.mask == 0).flatten().nonzero().squeeze(1)
         rest = [others(block, n) for block in self.blocks]
-        inner = [W[own] for own, (W, _, _) in zip(rest, steps, strict=True)]
+        inner = [W[rows] for rows, (W, _, _) in zip(rest, steps, strict=True)]
         result.inner_weight = nn.Parameter(torch.cat(inner))
         result.inner_bias = nn.Parameter(torch.stack([b for _, b, _ in steps]))
         result.outer_weight = nn.Parameter(sum(A for _, _, A in steps))  # type: ignore[arg-type]

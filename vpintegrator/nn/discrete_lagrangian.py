@@ -147,8 +147,8 @@ class DiscreteLagrangian(ImplicitMap):
 
     def _damping(self, c: Any) -> torch.Tensor:
         """Return the matrix Gamma (n, n)."""
-        own = c[1].index_select(0, self.get_buffer("damping_sources"))
-        return (own * self.get_buffer("damping_factors")).view(self.dim, self.dim)
+        entries = c[1].index_select(0, self.get_buffer("damping_sources"))
+        return (entries * self.get_buffer("damping_factors")).view(self.dim, self.dim)
 
     def _blocks(
         self, x: torch.Tensor, c: Any
@@ -251,9 +251,9 @@ class DiscreteLagrangian(ImplicitMap):
             columns = torch.zeros(len(z), n * n, n, dtype=z.dtype)  # by the entries of Gamma
             for i in range(n):
                 columns[:, i * n : (i + 1) * n, i] = -(v + w) / 2
-            own = columns * self.get_buffer("damping_factors")[:, None]
+            scaled = columns * self.get_buffer("damping_factors")[:, None]
             sums = z.new_zeros(len(z), self.damping_entries.numel(), n)
-            sums.index_add_(1, self.get_buffer("damping_sources"), own)
+            sums.index_add_(1, self.get_buffer("damping_sources"), scaled)
             matrix = torch.cat([matrix, sums.mT], 2)
         return matrix, w - v
 

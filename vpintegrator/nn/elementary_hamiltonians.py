@@ -145,8 +145,8 @@ class ElementaryHamiltonians(InUnits):
     def at(self, parameters: torch.Tensor) -> ElementaryHamiltonians:
         """Return the terms at parameters (m,)."""
         n = self.size
-        own = parameters.double() * self.state_scale[n:].cpu() + self.state_shift[n:].cpu()
-        text = with_values(self.hamiltonian, dict(enumerate(own.tolist(), n)))
+        values = parameters.double() * self.state_scale[n:].cpu() + self.state_shift[n:].cpu()
+        text = with_values(self.hamiltonian, dict(enumerate(values.tolist(), n)))
         result = ElementaryHamiltonians(text, n, self.order, dtype=torch.float64)
         result.set_units(self.state_shift[:n], self.state_scale[:n])
         for name in ("term_scale", "coefficients"):
@@ -184,15 +184,15 @@ def _differentiated(
     with deriving(failure, "; give a lower order"):
         terms = _Terms(parsed, size, explicit_time).up_to(value, order)
         gradients = [parsed.gradient(term) for term in terms]
-        slopes = [[own.get(i, 0) for i in range(size)] for own in gradients]
+        slopes = [[row.get(i, 0) for i in range(size)] for row in gradients]
         second: list[dict[tuple[int, int], Value]] = [{} for _ in terms[:_IN_HESSIAN]]
-        for result, own in zip(second, slopes, strict=False):
-            for i, slope in enumerate(own):
+        for result, row in zip(second, slopes, strict=False):
+            for i, slope in enumerate(row):
                 curvatures = parsed.gradient(slope)
                 result |= {(i, j): curvatures[j] for j in range(i, size) if j in curvatures}
     return _Differentiated(
         len(terms),
-        parsed.function([slope for own in slopes for slope in own]),
+        parsed.function([slope for row in slopes for slope in row]),
         parsed.function(slopes[0]),
         [([*result], parsed.function([*result.values()])) for result in second],
         (text, size, order, dim, explicit_time),

@@ -160,8 +160,8 @@ def field_parts(texts: tuple[str, ...]) -> ExactFlows:
     parsed = StateExpressions({f"field[{i}]": text for i, text in enumerate(texts)}, len(texts))
     rates = parsed.values
     read = [parsed.depends(rate) for rate in rates]
-    for i, own in enumerate(read):
-        if i in own:
+    for i, variables in enumerate(read):
+        if i in variables:
             raise InputError(
                 f"a splitting needs components whose rates do not depend on themselves, but rate "
                 f"{i} depends on z[{i}]"
@@ -212,15 +212,15 @@ class _Hamiltonian:
         place = next((n for n, part in enumerate(shears) if last not in part.read), None)
         if place is None:
             return [ExactShear((last,), (), 1, lambda *_: [1.0]), *shears]
-        own = shears[place]
+        shear = shears[place]
 
         def rates(*state: Any) -> list[Any]:
-            result = own.rates(*state)
-            n = len(own.moved)
-            rows = [result[n * k : n * (k + 1)] for k in range(own.functions)]
+            result = shear.rates(*state)
+            n = len(shear.moved)
+            rows = [result[n * k : n * (k + 1)] for k in range(shear.functions)]
             return [rate for k, row in enumerate(rows) for rate in [*row, float(k == 0)]]
 
-        shears[place] = ExactShear((*own.moved, last), own.read, own.functions, rates)
+        shears[place] = ExactShear((*shear.moved, last), shear.read, shear.functions, rates)
         return shears
 
     def _terms(self, value: Value, factor: Any = 1) -> Iterator[Value]:
@@ -239,8 +239,8 @@ class _Hamiltonian:
         return any(i < self.half for i in self._variables(value))
 
     def _has_pair(self, variables: Iterable[int]) -> bool:
-        own = set(variables)
-        return any(i + self.half in own for i in own if i < self.half)
+        numbers = set(variables)
+        return any(i + self.half in numbers for i in numbers if i < self.half)
 
     def _groups(self, terms: list[Value]) -> list[Value]:
         """Return sums of terms without conjugate pairs, those of momenta alone first."""
@@ -275,8 +275,8 @@ class _Hamiltonian:
             for a, first in enumerate(groups):
                 for second in groups[a:]:
                     value = self._bracket(first, self._bracket(middle, second))
-                    own = self._variables(value)
-                    place = self._place(variables, own) if own else None
+                    its_variables = self._variables(value)
+                    place = self._place(variables, its_variables) if its_variables else None
                     if place is not None and value not in known:
                         known.add(value)
                         result[place].append(value)
@@ -284,7 +284,7 @@ class _Hamiltonian:
 
     def _place(self, groups: list[set[int]], variables: set[int]) -> int | None:
         """Return the first group that has no conjugate pair with these variables."""
-        places = (n for n, own in enumerate(groups) if not self._has_pair(own | variables))
+        places = (n for n, group in enumerate(groups) if not self._has_pair(group | variables))
         return next(places, None)
 
     def _shear(self, value: Value, further: Sequence[Value]) -> ExactShear:
@@ -294,9 +294,9 @@ class _Hamiltonian:
         seen = set().union(*(self._variables(f) for f in functions))
         moved = sorted((i + n if i < n else i - n) for i in seen)
         rates: list[Value] = []
-        for own in slopes:
+        for gradient in slopes:
             for i in moved:
-                slope = own.get(i + n, 0) if i < n else own.get(i - n, 0)
+                slope = gradient.get(i + n, 0) if i < n else gradient.get(i - n, 0)
                 rates.append(slope if i < n else self.algebra.scale(-1, slope))
         read = set().union(*map(self.parsed.depends, functions))
         function = self.parsed.function(rates)
@@ -419,14 +419,14 @@ class LearnedSplitting(InvertibleLayer, InUnits):
 
     def normalised_weights(self) -> list[torch.Tensor]:
         """Return the weights of all flows, which add up to one for each part."""
-        own = [self.weights[min(n, len(self.sequence) - 1 - n)] for n in range(len(self.sequence))]
+        free = [self.weights[min(n, len(self.sequence) - 1 - n)] for n in range(len(self.sequence))]
         missing = {}
         counts = {}
         for part in set(self.sequence):
             places = [n for n, k in enumerate(self.sequence) if k == part]
             counts[part] = len(places)
-            missing[part] = (1 - sum(own[n] for n in places)) / counts[part]
-        return [w + missing[k] for w, k in zip(own, self.sequence, strict=True)]
+            missing[part] = (1 - sum(free[n] for n in places)) / counts[part]
+        return [w + missing[k] for w, k in zip(free, self.sequence, strict=True)]
 
     def transform(
         self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None = None

@@ -385,7 +385,7 @@ class PolynomialLayer(Layer):
         """Degree of each term in each variable, (term, size)."""
         columns = [torch.tensor(kind.orders(self.degree)) for kind in self.kinds]
         places = self.chosen.cpu()
-        return torch.stack([own[places[:, k]] for k, own in enumerate(columns)], 1)
+        return torch.stack([degrees[places[:, k]] for k, degrees in enumerate(columns)], 1)
 
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim); differences are at most their range."""

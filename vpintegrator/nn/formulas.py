@@ -201,8 +201,8 @@ class Formulas:
     def part(self, numbers: Sequence[int], action: SignedPermutations | None = None) -> Formulas:
         """Return some of the formulas, which the group maps to one another."""
         texts = [self.texts[n] for n in numbers]
-        own = restricted(self.action if action is None else action, [*numbers])
-        return Formulas(texts, self.dim, self.components, self.name, own)
+        action_of_part = restricted(self.action if action is None else action, [*numbers])
+        return Formulas(texts, self.dim, self.components, self.name, action_of_part)
 
     def respected(self, group: torch.Tensor) -> Formulas:
         """Return the formulas that symmetries S (element, dim, dim) map to formulas, up to signs.
@@ -217,12 +217,12 @@ class Formulas:
         generator = torch.Generator().manual_seed(1)
         size = (_COMPARED, len(self.components))
         points = torch.randn(size, generator=generator, dtype=torch.float64)
-        own = torch.stack(self(points), -1).unsqueeze(1)  # (point, 1, n)
+        values = torch.stack(self(points), -1).unsqueeze(1)  # (point, 1, n)
         images = torch.stack(self(points @ group.mT), -1).unsqueeze(3)  # (element, point, p, 1)
-        room = TOLERANCE * (1 + own.abs())
+        room = TOLERANCE * (1 + values.abs())
         equal = []
         for sign in (1, -1):  # (element, point, p, n)
-            defects = (images - sign * own).abs()
+            defects = (images - sign * values).abs()
             known = defects.isfinite()
             equal.append(((defects <= room) | ~known).all(1) & (known.sum(1) >= _FEWEST))
         either = equal[0] | equal[1]
@@ -287,9 +287,9 @@ class FormulaVariables(InUnits):
 
     def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
         """Set the units of states (dim,), and those of the formulas."""
-        own = self.formulas.components
-        super().set_units(shift[own], scale[own])
-        self.scale_to(*self.formulas.units(shift[own], scale[own]))
+        components = self.formulas.components
+        super().set_units(shift[components], scale[components])
+        self.scale_to(*self.formulas.units(shift[components], scale[components]))
 
     @torch.no_grad()
     def scale_to(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
@@ -310,8 +310,8 @@ class FormulaVariables(InUnits):
         values, slopes = self.formulas.with_slopes(self.physical(x))
         units = self.state_scale.unbind()
         result = [
-            {j: slope * (units[j] / scale) for j, slope in own.items()}
-            for own, scale in zip(slopes, self.scale.unbind(), strict=True)
+            {j: slope * (units[j] / scale) for j, slope in gradient.items()}
+            for gradient, scale in zip(slopes, self.scale.unbind(), strict=True)
         ]
         return self._scaled(values), result
 
@@ -329,7 +329,7 @@ class FormulaVariables(InUnits):
         values = dict(zip(known, self.physical(z)[n:].tolist(), strict=True))
         alone = [i for i, of in enumerate(self.formulas.depends) if of.issubset(known)]
         left = [i for i in range(len(self.formulas)) if i not in alone]
-        own = self(z) if alone else []
+        variables = self(z) if alone else []
         result = None
         if left:
             texts = [with_values(self.formulas.texts[i], values) for i in left]
@@ -338,4 +338,4 @@ class FormulaVariables(InUnits):
             result = FormulaVariables(formulas, **self.factory_kwargs)
             InUnits.set_units(result, self.state_shift[:n], self.state_scale[:n])
             result.scale_to(self.shift[left], self.scale[left])
-        return result, {i: own[i] for i in alone}
+        return result, {i: variables[i] for i in alone}

@@ -49,8 +49,8 @@ class _Plan:
             counts = torch.bincount(group, minlength=len(keys))
             members = torch.full((len(keys), int(counts.max())), len(functions))
             first = counts.cumsum(0) - counts
-            own = torch.arange(len(functions)) - first[group]  # items are sorted by group
-            members[group, own] = torch.arange(len(functions))
+            column = torch.arange(len(functions)) - first[group]  # items are sorted by group
+            members[group, column] = torch.arange(len(functions))
             self.levels.append(_Level(variables[j], functions, members, len(keys)))
 
 
@@ -145,8 +145,8 @@ class GeneratingFunction(BasisPotential):
         return result
 
     def _functions_of(self, parameters: torch.Tensor) -> torch.Tensor:
-        own = slice(self.size, None)
-        return (parameters - self.box_shift[own].cpu()) / self.box_scale[own].cpu()
+        read = slice(self.size, None)
+        return (parameters - self.box_shift[read].cpu()) / self.box_scale[read].cpu()
 
     # values of the basis functions
 
@@ -237,8 +237,8 @@ class GeneratingFunction(BasisPotential):
     ) -> list[torch.Tensor]:
         """Return partial derivatives (...) by one or two components at x."""
         c = self.coefficients if c is None else c
-        own = list(dict.fromkeys(map(_sorted, orders)))
-        sums = self._contracted(self._tables(x, orders), own, c, self.plan())
+        distinct = list(dict.fromkeys(map(_sorted, orders)))
+        sums = self._contracted(self._tables(x, orders), distinct, c, self.plan())
         return self._unscaled({order: part.squeeze(0) for order, part in sums.items()}, orders)
 
     def _unscaled(

@@ -74,12 +74,12 @@ class SymplecticGeneratingFunction(ImplicitMap):
     ) -> None:
         super().__init__(potential.size, repeats, potential)
         check_even(potential.size)
-        own = (potential.size, potential.parameter_count)
-        if exact is not None and (exact.size, exact.parameter_count) != own:
+        sizes = (potential.size, potential.parameter_count)
+        if exact is not None and (exact.size, exact.parameter_count) != sizes:
             raise InputError("the exact terms are of other components than the potential")
         self.potential = potential
         self.exact = exact
-        self.dim, self.parameter_count = own
+        self.dim, self.parameter_count = sizes
         self.constant("form", canonical_form(potential.size))
 
     def coefficients(self) -> tuple[torch.Tensor, ...]:
@@ -127,7 +127,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         n = self.potential.size
         S = self.potential
         sign = -1.0 if backward else 1.0
-        own = z[..., :n]
+        state = z[..., :n]
         rest = z[..., n:]
         one = torch.eye(n, dtype=z.dtype, device=z.device)
         turn = sign * self.form.to(z.dtype)
@@ -135,7 +135,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         def corrected(
             image: torch.Tensor, slope: torch.Tensor, hessian: torch.Tensor
         ) -> torch.Tensor:
-            defect = own - image + slope @ turn.mT  # (..., size)
+            defect = state - image + slope @ turn.mT  # (..., size)
             inverse = torch.linalg.inv(one - 0.5 * (turn @ hessian))  # (..., size, size)
             return (inverse @ defect.unsqueeze(-1)).squeeze(-1)  # (..., size)
 
@@ -145,14 +145,14 @@ class SymplecticGeneratingFunction(ImplicitMap):
         # from the state itself: the first correction is a step of a linearly implicit method
         size = S.box_scale[:n].to(z.dtype)
         if (exact := self.exact) is None:
-            image = newton(own, polynomials, size, self.iterations)
+            image = newton(state, polynomials, size, self.iterations)
             return torch.cat([image, rest], -1)
 
         # the terms beside H are small and cost most, as do their second derivatives: one step
         # without them, then the small part of the matrix as it is there
         slope, hessian = S.gradient_and_hessian(z, c[0])
         first, second = exact.leading(z, c[1])
-        start = own + corrected(own, slope + first, hessian + second)
+        start = state + corrected(state, slope + first, hessian + second)
         further = exact.hessian(self._middle(z, start), c[1], 1)
 
         def correction(image: torch.Tensor) -> torch.Tensor:
@@ -307,9 +307,9 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         y = image.unbind(-1)
         moves = [new - old for new, old in zip(y, x, strict=True)]
         result = [*moves]
-        for (a, b), G, own in zip(self.pairs, self._functions, c, strict=True):
+        for (a, b), G, weights in zip(self.pairs, self._functions, c, strict=True):
             orders = [(b,), (a,), (a, b)][: 2 if b == a + 1 else 3]
-            by_new, by_old, *mixed = G.partials(self._mixed(x, y, (a, b)), orders, own)
+            by_new, by_old, *mixed = G.partials(self._mixed(x, y, (a, b)), orders, weights)
             result[a] = result[a] - by_new
             result[b] = result[b] + by_old
             for j in range(a + 1, b):
@@ -377,11 +377,11 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         for (a, b), G, count in zip(self.pairs, self._functions, counts, strict=True):
             orders = [(b,), (a,), (a, b)][: 2 if b == a + 1 else 3]
             by_new, by_old, *mixed = G.features(self._mixed(x, y, (a, b)), orders)
-            own = matrix[:, :, first : first + count]
-            own[:, a] += by_new
-            own[:, b] -= by_old
+            columns = matrix[:, :, first : first + count]
+            columns[:, a] += by_new
+            columns[:, b] -= by_old
             for j in range(a + 1, b):
-                own[:, j] -= right[:, j : j + 1] * mixed[0]
+                columns[:, j] -= right[:, j : j + 1] * mixed[0]
             first += count
         return matrix, right
 

@@ -254,8 +254,8 @@ class ImplicitMap(Layer):
 
     def settle_like(self, other: ImplicitMap) -> None:
         """Take the linear maps and the number of unrolled iterations of another map."""
-        own = {name: other.get_buffer(name) for name in ("linear", "newton_iterations")}
-        self.load_state_dict(own, strict=False)
+        buffers = {name: other.get_buffer(name) for name in ("linear", "newton_iterations")}
+        self.load_state_dict(buffers, strict=False)
 
 
 def _iterations_of_file(layer: nn.Module, _: Any) -> None:

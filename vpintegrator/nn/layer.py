@@ -176,8 +176,10 @@ class Layer(nn.Module):
     @torch.no_grad()
     def prolong(self, smaller: Any) -> None:
         """Take the coefficients of a layer of the same kind and no higher degree."""
-        own = {name: value for name, value in smaller.state_dict().items() if "." not in name}
-        self.load_state_dict(own, strict=False)
+        coefficients = {
+            name: value for name, value in smaller.state_dict().items() if "." not in name
+        }
+        self.load_state_dict(coefficients, strict=False)
         for part, other in zip(parts(self), parts(smaller), strict=False):
             if isinstance(part, Layer):
                 part.prolong(other)
@@ -186,8 +188,8 @@ class Layer(nn.Module):
 
     def adapt_like(self, other: nn.Module) -> None:
         """Take the stored units of variables, such as boxes, of a layer of such states."""
-        own = dict(self.named_buffers())
-        units = {name: value for name, value in other.state_dict().items() if name in own}
+        buffers = dict(self.named_buffers())
+        units = {name: value for name, value in other.state_dict().items() if name in buffers}
         self.load_state_dict(units, strict=False)
 
     def extra_repr(self) -> str:

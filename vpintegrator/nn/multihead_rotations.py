@@ -111,14 +111,14 @@ class MultiHeadVolumePreservingAttention(InvertibleLayer, AttentionLayer):
             dim, "skew", symmetries=group, initial_scale=0.0, **self.factory_kwargs
         )
         self.scores = nn.ModuleList()
-        for index, own in enumerate(self.components):
-            self.constant(f"components_{index}", torch.tensor(own))
+        for index, members in enumerate(self.components):
+            self.constant(f"components_{index}", torch.tensor(members))
             self.scores.append(
                 BilinearScores(
-                    len(own),
+                    len(members),
                     "skew",
                     scale=1.0 if scale is None else scale,
-                    symmetries=group[:, own][:, :, own],
+                    symmetries=group[:, members][:, :, members],
                     initial_scale=initial_scale,
                     **self.factory_kwargs,
                 )

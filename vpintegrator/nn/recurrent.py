@@ -113,10 +113,10 @@ class GatedRecurrentUnit(_Recurrent):
         hidden = []
         for part in self.input(X).unbind(-2):  # (..., 3 width) each
             reset, update, new = part.chunk(3, -1)  # (..., width) each
-            own = self.hidden(h).chunk(3, -1)
-            r = torch.sigmoid(reset + own[0])
-            u = torch.sigmoid(update + own[1])
-            n = torch.tanh(new + r * own[2])
+            gates = self.hidden(h).chunk(3, -1)
+            r = torch.sigmoid(reset + gates[0])
+            u = torch.sigmoid(update + gates[1])
+            n = torch.tanh(new + r * gates[2])
             h = (1 - u) * n + u * h
             hidden.append(h)
         return torch.stack(hidden, -2)  # (..., window, width)

@@ -167,8 +167,8 @@ class ShearDerivatives:
             parameter = shear.parameter
             later = sign * by_states[:, :, shear.components]  # (state, dim, component)
             begin = self.begins[parameter]
-            own = range(*shear.share.indices(parameter.numel()))
-            result[:, :, begin + own.start : begin + own.stop] += (
+            places = range(*shear.share.indices(parameter.numel()))
+            result[:, :, begin + places.start : begin + places.stop] += (
                 later @ by_own
             )  # (state, dim, own)
             by_states = by_states + later @ by_seen  # (state, dim, dim)

@@ -221,16 +221,16 @@ def orbit_parameters(
         Number of parameters.
     """
     shape = links[0][0].shape
-    own = torch.arange(links[0][0].numel()).view(shape)
-    first = own.clone()
+    numbers = torch.arange(links[0][0].numel()).view(shape)
+    first = numbers.clone()
     factors = torch.ones(shape, dtype=torch.float64)
     zero = torch.zeros(shape, dtype=torch.bool)
     for image, sign in links:
-        zero |= (image == own) & (sign < 0)
+        zero |= (image == numbers) & (sign < 0)
         factors = torch.where(image < first, sign.to(factors), factors)
         first = torch.minimum(first, image)
     # an orbit is zero as a whole, or nowhere
-    parameters = own[(first == own) & ~zero]
+    parameters = numbers[(first == numbers) & ~zero]
     sources = torch.searchsorted(parameters, first.flatten()).clamp(max=max(len(parameters) - 1, 0))
     return sources.view(shape), factors.masked_fill(zero, 0), len(parameters)
 

@@ -211,12 +211,12 @@ class SoftmaxSymplecticAttention(Composition, AttentionLayer):
         shears = []
         for moved in moved_halves(half):
             # positions move by a function of momenta, and momenta by one of positions
-            own, _ = actions[1 if moved == "positions" else 0]
+            action, _ = actions[1 if moved == "positions" else 0]
             potential = AttentionPotential(
                 dim // 2,
                 normaliser=normaliser,
                 weighting=weighting,
-                symmetries=own,
+                symmetries=action,
                 initial_scale=initial_scale,
                 **factory(device, dtype),
             )

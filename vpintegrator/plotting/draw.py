@@ -171,8 +171,10 @@ def _opened(
     scene = Scene(report, style, methods)
     tables = {"table.csv": csv_table(scene.report)}
     tables |= {name: render(scene.report, columns) for name, render in _TABLES.items()}
-    own = {each.figure.name: each.figure for each in report.diagnostics if each.figure is not None}
-    return scene, FIGURES | own, tables
+    further = {
+        each.figure.name: each.figure for each in report.diagnostics if each.figure is not None
+    }
+    return scene, FIGURES | further, tables
 
 
 def _study(folder: Path, style: Style) -> tuple[Any, dict[str, type[Figure]], dict[str, str]]:

@@ -354,9 +354,11 @@ class RolloutFigure(Figure):
         column = next((each for each in self.report.columns if each.title == title), None)
         if column is None:
             return ""
-        own = {name: value for name, value in self.report.values(title).items() if value == value}
-        own = {name: value for name, value in own.items() if names is None or name in names}
-        return self.by_method(own, lambda value: value_text(column, value, self.report))
+        values = {
+            name: value for name, value in self.report.values(title).items() if value == value
+        }
+        values = {name: value for name, value in values.items() if names is None or name in names}
+        return self.by_method(values, lambda value: value_text(column, value, self.report))
 
     def reference(self) -> str:
         """Return a sentence on the reference."""

@@ -89,9 +89,9 @@ class Scene:
         self.titles = {name: plain(shortened(run.title)) for name, run in report.runs.items()}
         self.labels = report.invariant_labels
         # a model's first window is the reference's own, so errors start after the longest one
-        own = {name: max(1, -(-run.window // report.every)) for name, run in report.runs.items()}
-        common = max((own[name] for name in own if report.is_compared(name)), default=1)
-        self.start = {name: max(start, common) for name, start in own.items()}
+        starts = {name: max(1, -(-run.window // report.every)) for name, run in report.runs.items()}
+        common = max((starts[name] for name in starts if report.is_compared(name)), default=1)
+        self.start = {name: max(start, common) for name, start in starts.items()}
         self.referenced = report.reference.shape[1] > 1
         shows_motion = report.reference.shape[1] > 2  # pairs do not
         states = (run.states for run in report.runs.values())

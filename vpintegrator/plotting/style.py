@@ -174,9 +174,9 @@ class Style:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Apply Matplotlib's settings within the block."""
-        own: Any = {"text.usetex": False}  # names in a file must not reach TeX
-        own |= {f"figure.constrained_layout.{side}_pad": 0.4 * self.em for side in "wh"}
-        with matplotlib.rc_context(_BASE | dict(self.settings) | own):
+        further: Any = {"text.usetex": False}  # names in a file must not reach TeX
+        further |= {f"figure.constrained_layout.{side}_pad": 0.4 * self.em for side in "wh"}
+        with matplotlib.rc_context(_BASE | dict(self.settings) | further):
             yield
 
 
@@ -235,5 +235,5 @@ def luminance(colour: str) -> float:
 def mixed(colour: str, other: str, share: float) -> str:
     """Return a colour in which the other has a share."""
     pairs = zip(to_rgb(colour), to_rgb(other), strict=True)
-    red, green, blue = ((1 - share) * own + share * added for own, added in pairs)
+    red, green, blue = ((1 - share) * first + share * added for first, added in pairs)
     return to_hex((red, green, blue))

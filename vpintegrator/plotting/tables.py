@@ -317,7 +317,7 @@ def spaces(report: Report) -> str:
         named.setdefault(run.space, []).append(shortened(run.title))
     if len(named) == 1:
         return f"in the space of {next(iter(named))}"
-    others = [f"of {listed(own)} in that of {space}" for space, own in named.items()]
+    others = [f"of {listed(names)} in that of {space}" for space, names in named.items()]
     of_states = [] if "states" not in named else ["in the space of states"]
     others = [words for words in others if not words.endswith("that of states")]
     return ", ".join([*of_states, *others])

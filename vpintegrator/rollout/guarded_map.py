@@ -121,9 +121,9 @@ class GuardedMap(Map):
         failed = 0
         each = [x if np.ndim(x) == 3 and len(x) == len(windows) else None for x in arguments]
         for n in np.flatnonzero(np.isfinite(windows).all(axis=(1, 2))):
-            own = (a if x is None else x[n : n + 1] for a, x in zip(arguments, each, strict=True))
+            row = (a if x is None else x[n : n + 1] for a, x in zip(arguments, each, strict=True))
             with suppress(Exception):
-                images[n] = function(windows[n : n + 1], *own)[0]
+                images[n] = function(windows[n : n + 1], *row)[0]
             failed += not np.isfinite(images[n]).any()
             if failed >= _TRIED and not np.isfinite(images).any():
                 break

@@ -88,7 +88,7 @@ def rollout(
     if not isinstance(map, Map):
         shape = np.shape(initial)
         map = wrapped(map, [0, *shape][-1], window=shape[1] if len(shape) == 3 else 1)
-    own = map
+    family = map
     # of a model on its device
     windows = _windows(map, initial)
     dim = map.dim
@@ -125,7 +125,7 @@ def rollout(
     import torch
 
     states = torch.cat(chunks, dim=1)[:, : steps + 1, :dim].contiguous()
-    _warn_outside(own, states, chunk)
+    _warn_outside(family, states, chunk)
     return states if isinstance(initial, torch.Tensor) else states.cpu().numpy()
 
 

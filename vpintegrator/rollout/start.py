@@ -101,9 +101,11 @@ def single_models(model: Models) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """
     if not isinstance(model, Mapping):
         models = [] if model is None else model if isinstance(model, list | tuple) else [model]
-        own = [getattr(each, "name", type(each).__name__) for each in models]
-        counts = [own[:place].count(name) + 1 for place, name in enumerate(own)]
-        names = [f"{name}-{k}" if k > 1 else name for name, k in zip(own, counts, strict=True)]
+        own_names = [getattr(each, "name", type(each).__name__) for each in models]
+        counts = [own_names[:place].count(name) + 1 for place, name in enumerate(own_names)]
+        names = [
+            f"{name}-{k}" if k > 1 else name for name, k in zip(own_names, counts, strict=True)
+        ]
         return dict(zip(names, models, strict=True)), {}
     single: dict[str, Any] = {}
     seeds: dict[str, list[str]] = {}
@@ -387,13 +389,13 @@ def find_step(
     for name, map in maps.items():
         if is_model(map) and map.origin.step is None:
             continue
-        own = float(map.step)
+        usual = float(map.step)
         is_for = "was trained for" if is_model(map) else "has"
-        if step is not None and not math.isclose(step, own, rel_tol=1e-12):
+        if step is not None and not math.isclose(step, usual, rel_tol=1e-12):
             raise InputError(
-                f"{name} {is_for} the step {own:g}, but {source} is {step:g}; a map has one step"
+                f"{name} {is_for} the step {usual:g}, but {source} is {step:g}; a map has one step"
             )
-        step = own
+        step = usual
         source = f"that of {name}"
     if step is None:
         step = system.defaults.get("step")

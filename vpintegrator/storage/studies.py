@@ -50,8 +50,10 @@ class StudyRecord:
     @property
     def columns(self) -> list[str]:
         """Names of the columns of the table, the varied quantities first."""
-        own = [name for name in (*_WORDS[:1], *_NUMBERS, *_WORDS[1:]) if name not in self.varied]
-        return [*self.varied, "seed", *own]
+        measured = [
+            name for name in (*_WORDS[:1], *_NUMBERS, *_WORDS[1:]) if name not in self.varied
+        ]
+        return [*self.varied, "seed", *measured]
 
     def key(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the values that tell trainings apart."""

@@ -43,7 +43,9 @@ class Halves(NamedTuple):
             return cls(pairs, data.held_out(model))
         before, after, _, folds = data.known_pairs
         left_out = torch.from_numpy((folds >= 0) & (folds % FOLDS == 0))
-        halves = [Pair(before[own][:, None], after[own][:, None]) for own in (~left_out, left_out)]
+        halves = [
+            Pair(before[half][:, None], after[half][:, None]) for half in (~left_out, left_out)
+        ]
         return cls(*halves)
 
 
@@ -90,9 +92,9 @@ class Trapezoids:
     @torch.no_grad()
     def set(self, coefficients: torch.Tensor) -> None:
         """Set the coefficients of all sums."""
-        own = [part.coefficients for part in self.sums]
-        parts = coefficients.split([each.numel() for each in own])
-        for each, values in zip(own, parts, strict=True):
+        coefficients_of_sums = [part.coefficients for part in self.sums]
+        parts = coefficients.split([each.numel() for each in coefficients_of_sums])
+        for each, values in zip(coefficients_of_sums, parts, strict=True):
             each.copy_(values.view_as(each))
 
     def change(self, residual: torch.Tensor) -> torch.Tensor:
@@ -250,11 +252,11 @@ def equal_parts(model: Model, pair: Pair, of_momenta: bool, tolerance: float) ->
     numbers: list[int] = []
     signs: list[float] = []
     for part in core.momenta if of_momenta else core.positions:
-        own: list[tuple[int, Any]] = []  # the first part of each function, and sizes of factors
+        firsts: list[tuple[int, Any]] = []  # the first part of each function, and sizes of factors
         forms = part.values(x)  # (state, part, form)
         for e, shape in enumerate(part.parts):
             sizes = [sorted(abs(factor) for _, factor in form) for form in shape]
-            for number, (first, other_sizes) in enumerate(own):
+            for number, (first, other_sizes) in enumerate(firsts):
                 turns = (1.0, -1.0) if part.forms == 1 else (1.0,)
                 near = (s for s in turns if _are_alike(part, forms, first, e, s, tolerance))
                 sign = next(near, None) if sizes == other_sizes else None
@@ -263,9 +265,9 @@ def equal_parts(model: Model, pair: Pair, of_momenta: bool, tolerance: float) ->
                     signs.append(sign)
                     break
             else:
-                numbers.append(len(own))
+                numbers.append(len(firsts))
                 signs.append(1.0)
-                own.append((e, sizes))
+                firsts.append((e, sizes))
     return EqualParts(numbers, signs)
 
 
@@ -274,10 +276,10 @@ def _are_alike(
 ) -> bool:
     """Whether slopes of two parts agree where both have values, f_second(s) = f_first(sign s)."""
     variables = part.variables(forms)  # (state, part)
-    own = sign * variables[:, second]
-    low = torch.maximum(variables[:, first].min(), own.min())
-    high = torch.minimum(variables[:, first].max(), own.max())
-    both = forms[(own >= low) & (own <= high), second]  # (state, form)
+    variable = sign * variables[:, second]
+    low = torch.maximum(variables[:, first].min(), variable.min())
+    high = torch.minimum(variables[:, first].max(), variable.max())
+    both = forms[(variable >= low) & (variable <= high), second]  # (state, form)
     if len(both) < len(forms) // 10 + 2:
         return False
     at = both.unsqueeze(1).expand(-1, len(part.parts), -1)  # (state, part, form)

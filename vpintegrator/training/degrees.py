@@ -52,8 +52,8 @@ def scaled_weights(
     unit = rates / np.exp(np.log(rates).mean())
 
     def weights(exponent: float) -> tuple[float, ...]:
-        own = np.clip(unit * 2.0**exponent, 1 / 16, 16.0)
-        return tuple(float(f"{weight:.4g}") for weight in own)
+        scaled = np.clip(unit * 2.0**exponent, 1 / 16, 16.0)
+        return tuple(float(f"{weight:.4g}") for weight in scaled)
 
     for _ in range(12):
         middle = (low + high) / 2
@@ -103,10 +103,10 @@ def relative_rates(
     step = factor
     while step > factor**0.2 and len(known) < trials:
         before = least
-        for own, change in itertools.product(ties, (step, 1 / step)):
+        for tied, change in itertools.product(ties, (step, 1 / step)):
             while len(known) < trials:
                 trial = rates.copy()
-                trial[[*own]] *= change
+                trial[[*tied]] *= change
                 if not (value := error_of(trial)) < gain * least:
                     break
                 rates = trial

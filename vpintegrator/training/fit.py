@@ -161,8 +161,8 @@ def fit(
     claim = None if required is not None and is_dataset(data) else form
     with held_back() as signals, opened(data, step, claim) as dataset:
         training_data = TrainingData(without_broken_structure(dataset), equations)
-        own = [ClassicalMethods()] if is_cheapest and equations else []
-        tried: list[Kind] = [*kinds, *own]
+        classical = [ClassicalMethods()] if is_cheapest and equations else []
+        tried: list[Kind] = [*kinds, *classical]
         if not training_data.may_be_incomplete or required is not None:
             finds = None
         train = partial(Trainer, seed=seed, form=required)

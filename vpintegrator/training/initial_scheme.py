@@ -219,15 +219,15 @@ def fit(
     squares = 0.0
     # shears along coordinates move components of their own, so that each is a problem by itself
     for group in [list(parts)] if rotated else [[part] for part in parts]:
-        own = slice(None) if rotated else parts[group[0]].components
+        components = slice(None) if rotated else parts[group[0]].components
         columns = []
         for part in group:
             column = parts[part].columns(z)  # (state, dim, parameter)
             if rotated and symmetry is not None:
                 image = parts[part].columns(z @ symmetry.mT)
                 column = (column - symmetry @ image) / 2  # (state, dim, parameter)
-            columns.append((column[:, own] / sizes[own, None]).flatten(0, 1))
-        wanted = (velocity[:, own] / sizes[own]).flatten()
+            columns.append((column[:, components] / sizes[components, None]).flatten(0, 1))
+        wanted = (velocity[:, components] / sizes[components]).flatten()
         solution, residual = _least_squares(torch.cat(columns, 1), wanted)
         fields |= zip(group, solution.split([c.shape[1] for c in columns]), strict=True)
         squares += residual**2

@@ -114,9 +114,9 @@ def _set_coefficients(model: DiscreteLagrangianMap, pair: Pair, most: int = 10_0
             f"{count:,} coefficients; give more orbits, or a lower degree"
         )
     with torch.no_grad(), one_blas_thread():
-        own = model.coefficients(None if k is None else k)
+        parameters = model.coefficients(None if k is None else k)
         before, after = (
-            layer.joined(model.coordinates(windows[:, i : i + 2]), own) for i in (0, 1)
+            layer.joined(model.coordinates(windows[:, i : i + 2]), parameters) for i in (0, 1)
         )
         layer.adapt_to(torch.cat([before, after]))
         choice = LinearEquations(layer, before, after).solve()
@@ -476,10 +476,10 @@ class _OrbitEquations:
         first, second = jacobians(residual, before, after)  # (orbit * step, n, 2 n)
         jacobian = orbit.new_zeros(count, times - 2, n, times, n)
         for k in range(times - 2):
-            own = slice(k, None, times - 2)
-            jacobian[:, k, :, k] += first[own, :, :n]
-            jacobian[:, k, :, k + 1] += first[own, :, n:] + second[own, :, :n]
-            jacobian[:, k, :, k + 2] += second[own, :, n:]
+            rows = slice(k, None, times - 2)
+            jacobian[:, k, :, k] += first[rows, :, :n]
+            jacobian[:, k, :, k + 1] += first[rows, :, n:] + second[rows, :, :n]
+            jacobian[:, k, :, k + 2] += second[rows, :, n:]
         self.jacobian = (jacobian / weight).flatten(3).flatten(1, 2)  # (orbit, equation, position)
         distance = ((target - orbit) * weight).flatten(1)  # (orbit, position)
         moved = (self.jacobian @ distance.unsqueeze(-1)).squeeze(-1)

@@ -246,11 +246,11 @@ class LeftOut:
         residual = residual.reshape(*residual.shape[:2], -1)  # (group, row, right side)
         parts = []
         for places in self._places:
-            own, rest = (
+            hats, rest = (
                 x[places].reshape(len(places), -1, x.shape[2]) for x in (projected, residual)
             )
-            one = np.eye(own.shape[1])  # (row, row), rows of a fold
-            matrices = one - own @ own.transpose(0, 2, 1)  # (fold, row, row)
+            one = np.eye(hats.shape[1])  # (row, row), rows of a fold
+            matrices = one - hats @ hats.transpose(0, 2, 1)  # (fold, row, row)
             alone = np.linalg.eigvalsh(matrices)[:, 0] < self._least  # (fold,)
             matrices[alone] = one
             left_out = np.linalg.solve(matrices, rest)  # (fold, row, right side)
@@ -323,8 +323,8 @@ class NormalEquations:
                 dtype = like.numpy().dtype.type
                 threads = torch.get_num_threads()
                 self._machine = SymmetricMatrix(count, dtype, threads)
-        own = self._machine
-        self._matrix = torch.from_numpy(own.array) if own else like.new_zeros(count, count)
+        machine = self._machine
+        self._matrix = torch.from_numpy(machine.array) if machine else like.new_zeros(count, count)
 
     def clear(self) -> None:
         """Set matrix and gradient to zero."""

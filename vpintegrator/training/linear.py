@@ -154,8 +154,10 @@ class LinearEquations:
         unit = float(np.sqrt((self._expected_errors(matrix) ** 2).mean()))
         qr = SequentialQR(self.count)
         for rows, values in self.blocks():
-            own = self._expected_errors(rows, unit)  # (pair, 1)
-            qr.add((rows / own[:, :, None]).reshape(-1, self.count), (values / own).reshape(-1))
+            errors = self._expected_errors(rows, unit)  # (pair, 1)
+            qr.add(
+                (rows / errors[:, :, None]).reshape(-1, self.count), (values / errors).reshape(-1)
+            )
         held, values = self._held(qr)
         if len(held):
             # far above the other equations; beyond 1e6 it would cost their digits
@@ -163,8 +165,8 @@ class LinearEquations:
             size = 1e3 * math.sqrt(qr.rows) / np.where(length > 0, length, 1.0)
             size *= np.abs(matrix).max()
             qr.add(held * size, values * size[:, 0])
-        own = self._expected_errors(matrix, unit)
-        left_out = LeftOut(matrix / own[:, :, None], matrix, right, folds)
+        errors = self._expected_errors(matrix, unit)
+        left_out = LeftOut(matrix / errors[:, :, None], matrix, right, folds)
         choices: list[Choice] = []
         tolerances = [1e-13, 1e-12, 1e-11, 1e-10, 1e-9]
         for solution in qr.solutions(tolerances, self.layer.exact_places):
@@ -308,10 +310,10 @@ def fit_pairs(
         equations = LinearEquations(layer, layer.outer(before), layer.outer(after, backward=True))
         choice = equations.solve(folds)
     coefficients = torch.from_numpy(choice.solution.coefficients)
-    own = layer.coefficients()
-    parts = coefficients.split([each.numel() for each in own])
+    parameters = layer.coefficients()
+    parts = coefficients.split([each.numel() for each in parameters])
     with torch.no_grad():
-        for each, part in zip(own, parts, strict=True):
+        for each, part in zip(parameters, parts, strict=True):
             each.copy_(part)
     layer.settle(before[:100].to(model.scale))
     return LinearFit.of(choice, len(before))
@@ -391,8 +393,10 @@ def linear_part(model: Model, before: torch.Tensor, after: torch.Tensor) -> torc
     if isinstance(model.core, Reversible):  # symmetries of space leave psi unchanged
         elements = elements[time > 0]
         time = time[time > 0]
-    own = elements[:, :n, :n].numpy()
-    X = np.mean([t * g @ X @ np.linalg.inv(g) for g, t in zip(own, time.numpy(), strict=True)], 0)
+    actions = elements[:, :n, :n].numpy()
+    X = np.mean(
+        [t * g @ X @ np.linalg.inv(g) for g, t in zip(actions, time.numpy(), strict=True)], 0
+    )
     if model.structure.is_symplectic:
         J = canonical_form(n).numpy()
         X = -J @ (others[:, None] * (J @ X + (J @ X).T) * others) / 2
@@ -443,8 +447,8 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
         on = way[repeats:]
         before = torch.cat([on[:-1], back[1:]])
         after = torch.cat([on[1:], back[:-1]])
-    own = None if k is None else k.repeat(len(before), 1)
-    return Pairs.of_tensors(before.flatten(0, 1)[:, None], after.flatten(0, 1)[:, None], own)
+    parameters = None if k is None else k.repeat(len(before), 1)
+    return Pairs.of_tensors(before.flatten(0, 1)[:, None], after.flatten(0, 1)[:, None], parameters)
 
 
 def enough_pairs(model: Model) -> int:

@@ -53,7 +53,7 @@ def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS)
     """
     group = "validation" if data.has("validation") else "train"
     states = data.held(group)
-    own = data.parameters(group)
+    parameters = data.parameters(group)
     window = map.window
     whole = np.isfinite(states).all(2)  # (trajectory, time)
     begins = np.flatnonzero(whole[:, :window].all(1))
@@ -61,7 +61,7 @@ def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS)
         return None
     starts = begins[:: -(-len(begins) // count)]
     truth = states[starts, window:]  # (orbit, time, dim)
-    k = None if own is None else own[starts]
+    k = None if parameters is None else parameters[starts]
     box = _Box(data)
     horizon = min(truth.shape[1], HORIZON, steps)
     error = math.nan

@@ -409,8 +409,8 @@ class _Ridge:
             errors = self._one_by_one(rates)
         else:
             weighted = self.values / self.decay(rates)
-            own = [self.folds == number for number in sorted({*self.folds.tolist()} - {-1})]
-            parts = [self.right[o] - self._fit(weighted, ~o, weighted[o]) for o in own]
+            members = [self.folds == number for number in sorted({*self.folds.tolist()} - {-1})]
+            parts = [self.right[o] - self._fit(weighted, ~o, weighted[o]) for o in members]
             errors = np.concatenate(parts, 1)
         return ((errors * self.weight) ** 2).mean(2)
 

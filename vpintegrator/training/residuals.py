@@ -157,18 +157,18 @@ class ParameterVector:
 
     def read(self) -> torch.Tensor:
         """Return the model's parameters now, as a new vector."""
-        return torch.cat([own.detach().reshape(-1) for own in self.trained.values()])
+        return torch.cat([each.detach().reshape(-1) for each in self.trained.values()])
 
     def named(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the vector's parts by name, in the parameters' shapes."""
         pairs = zip(self.trained.items(), vector.split(self.sizes), strict=True)
-        return {name: part.reshape(own.shape) for (name, own), part in pairs}
+        return {name: part.reshape(parameter.shape) for (name, parameter), part in pairs}
 
     @torch.no_grad()
     def write(self, vector: torch.Tensor) -> None:
         """Set the model's parameters."""
-        for own, part in zip(self.trained.values(), vector.split(self.sizes), strict=True):
-            own.copy_(part.view(own.shape))
+        for parameter, part in zip(self.trained.values(), vector.split(self.sizes), strict=True):
+            parameter.copy_(part.view(parameter.shape))
 
 
 class Residuals(ParameterVector):

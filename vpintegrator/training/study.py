@@ -186,14 +186,14 @@ def check_varied(
         raise InputError("a study needs a model, or varies it: give one of both")
     names = [model] if model is not None else [*vary["model"]]
     declared = {name: arguments_of(ARCHITECTURES.find(name)) for name in names}
-    own = set[str]().union(*declared.values()) - {*GIVEN}
-    known = {*DATA, *LIMITS, *TRAINING, "model"} | own
+    arguments = set[str]().union(*declared.values()) - {*GIVEN}
+    known = {*DATA, *LIMITS, *TRAINING, "model"} | arguments
     result = {}
     for name, given in vary.items():
         if name not in known:
             words = f"; it may be {', '.join(sorted(known))}"
             raise InputError(f"a study cannot vary '{name}'{nearest(name, known) or words}")
-        for each in declared if name in own else ():
+        for each in declared if name in arguments else ():
             if name not in declared[each]:
                 raise InputError(f"a study cannot vary {name}: {each} has no such argument")
         default = "auto" if name == "optimizer" else None
@@ -266,8 +266,8 @@ def _tasks(record: StudyRecord, folder: Path) -> Iterator[StudyTask]:
     for values in itertools.product(*record.varied.values()):
         point = dict(zip(record.varied, values, strict=True))
         settings = record.settings | {k: v for k, v in point.items() if k in outer}
-        own = {k: v for k, v in point.items() if k not in outer}
-        settings["arguments"] = record.settings["arguments"] | own
+        arguments = {k: v for k, v in point.items() if k not in outer}
+        settings["arguments"] = record.settings["arguments"] | arguments
         for seed in record.seeds:
             row = point | {"seed": seed}
             stem = "_".join(f"{name}-{safe_name(str(value))}" for name, value in row.items())

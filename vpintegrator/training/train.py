@@ -446,8 +446,8 @@ def compile_residual(
 
     objective = options.objective
     scale = model.coordinates.state_scale
-    own = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
-    weights = torch.cat([own, own.new_ones(len(model.ranges))])  # parameters count alike
+    units = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
+    weights = torch.cat([units, units.new_ones(len(model.ranges))])  # parameters count alike
     traced = WithParameters(model) if model.ranges else model
     start = time.perf_counter()
     share = 1.0 if wanted else _COMPILER_SHARE

@@ -249,7 +249,9 @@ class TrainingData:
         groups = [
             Pairs.of_states(self.held(n), window, 1, parameters=self.parameters(n)) for n in names
         ]
-        before, after, *own = map(torch.cat, zip(*(group[:] for group in groups), strict=True))
+        before, after, *parameters = map(
+            torch.cat, zip(*(group[:] for group in groups), strict=True)
+        )
         after = after[:, -1]
         if window == 1:
             before = before[:, 0]
@@ -267,7 +269,9 @@ class TrainingData:
         folds = np.repeat(np.arange(len(orbits)), [len(orbit) for orbit in orbits])
         if min(len(orbits), self.dataset.shapes["train"][0]) < FOLDS:
             folds = np.where(np.arange(len(order)) * FOLDS // len(order) < FOLDS - 1, -1, 0)
-        return KnownPairs(before[order], after[order], own[0][order] if own else None, folds)
+        return KnownPairs(
+            before[order], after[order], parameters[0][order] if parameters else None, folds
+        )
 
     @cached_property
     def chart(self) -> bool | None:
@@ -472,13 +476,13 @@ class TrainingData:
     def some_states(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Training states (state, dim), evenly, those that are finite; and their parameters."""
         held = self.held("train")
-        own = self.parameters("train")
+        parameters = self.parameters("train")
         states = torch.from_numpy(held.reshape(-1, self.dataset.dim))
         places = torch.arange(0, len(states), max(1, len(states) // _RANGE_STATES))
         places = places[states[places].isfinite().all(1)]
-        if own is None:
+        if parameters is None:
             return states[places], None
-        return states[places], torch.from_numpy(own)[places // held.shape[1]]
+        return states[places], torch.from_numpy(parameters)[places // held.shape[1]]
 
     def parameters(self, group: str) -> np.ndarray | None:
         """Return step and parameters of each held trajectory (trajectory, p), if they vary."""

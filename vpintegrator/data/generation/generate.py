@@ -208,7 +208,7 @@ def _observe(recipe: Recipe, path: Path, overwrite: bool, options: dict[str, Any
         states = {group: full.states(group) for group in full.shapes}
         conditions = {group: full.conditions(group) for group in full.shapes}
         times = {group: full.times(group) for group in full.shapes}
-    parameters = {group: recipe.parameters(own) for group, own in conditions.items()}
+    parameters = {group: recipe.parameters(values) for group, values in conditions.items()}
     exact = observation.states(recipe.varied, states, parameters)
     observed = observation.noisy(exact, recipe.seed)
     first = {group: which.start for group, (which, _) in recipe.parts().items()}

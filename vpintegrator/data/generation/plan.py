@@ -212,8 +212,8 @@ def invariant_changes(
     result = {}
     for name, invariant in invariants.items():
         with np.errstate(all="ignore"):
-            own = () if parameters is None else (parameters[:, None],)
-            values = np.asarray(invariant(states, *own))  # (trajectory, time)
+            arguments = () if parameters is None else (parameters[:, None],)
+            values = np.asarray(invariant(states, *arguments))  # (trajectory, time)
             since = np.abs(values - values[np.arange(len(values)), begin][:, None])
         size = np.fmax.reduce(np.abs(values), axis=None, initial=0.0)
         size = np.fmax(size, size_of(invariant, states[:, 0], parameters))

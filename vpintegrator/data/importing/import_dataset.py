@@ -177,8 +177,10 @@ def import_dataset(
             system = load_system(system, **(parameters or {}))
         order = _order(runs, system)
         # a parameter that varies has the value of the first test trajectory
-        own = {n: value for n, value in known.items() if n in varied or n in system.parameters}
-        source_system = system.with_parameters(own) if own else system
+        constants = {
+            n: value for n, value in known.items() if n in varied or n in system.parameters
+        }
+        source_system = system.with_parameters(constants) if constants else system
     states = runs.states[..., order]
     if source_system.explicit_time is not None and states.shape[2] < source_system.dim:
         of_runs = steps[:, None] * np.arange(states.shape[1]) if runs.times is None else runs.times
@@ -439,8 +441,12 @@ def _order(runs: Runs, system: System) -> list[int]:
             f"{system.name} has {system.dim} components ({', '.join(system.components)}), but "
             f"{runs.where} holds states of {dim} ({', '.join(names)})"
         )
-    own = [plain_name(name) for name in system.components[:dim]]
-    return [names.index(name) for name in own] if sorted(names) == sorted(own) else [*range(dim)]
+    ordered = [plain_name(name) for name in system.components[:dim]]
+    return (
+        [names.index(name) for name in ordered]
+        if sorted(names) == sorted(ordered)
+        else [*range(dim)]
+    )
 
 
 def _measured(
@@ -527,12 +533,14 @@ def _misses(
     places = seen[np.unique(np.linspace(0, len(seen) - 1, _CHECKED).astype(int))]
     pairs = pairs[places]
     runs = places // (length - 1)
-    own = np.stack([steps, *(varied[name] for name in names)], axis=-1)[runs]
+    conditions = np.stack([steps, *(varied[name] for name in names)], axis=-1)[runs]
     try:
         flow = system.with_open(names)
         first = pairs[:, 0]
         counts = np.arange(2)
-        reached = solve_varied(flow, first, own[:, 0], own[:, 1:], counts, rtol=1e-10)[:, 1]
+        reached = solve_varied(
+            flow, first, conditions[:, 0], conditions[:, 1:], counts, rtol=1e-10
+        )[:, 1]
     except InputError as error:
         notes.append(f"it cannot be told how well the equations describe the data: {error}")
         return np.nan

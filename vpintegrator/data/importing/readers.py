@@ -292,9 +292,9 @@ def _joined_tables(tables: Sequence[Any], where: str) -> Any:
                 f"{', '.join(columns)}; give all runs the same columns"
             )
         run = next((name for name in columns if plain_name(name).lower() in _RUNS), None)
-        own = [0] * len(table) if run is None else table[run]
+        labels = [0] * len(table) if run is None else table[run]
         table = table[[name for name in columns if name != run]]
-        parts.append(table.assign(run=[f"{k} {value}" for value in own]))
+        parts.append(table.assign(run=[f"{k} {value}" for value in labels]))
     return pandas.concat(parts, ignore_index=True)
 
 

@@ -129,9 +129,9 @@ class Algebra:
             elif isinstance(value, Sum) and (coefficient in (1, -1) or _is_scaled(value)):
                 constant += value.constant * coefficient
                 work += len(value.terms)
-                for term, own in value.terms:
+                for term, factor in value.terms:
                     # no term of a sum is a sum that could be merged with it, but for scaled ones
-                    c = own if coefficient == 1 else tidy(own * coefficient)
+                    c = factor if coefficient == 1 else tidy(factor * coefficient)
                     if isinstance(term, Sum) and c in (1, -1):
                         stack.append((term, c))
                     else:
@@ -192,8 +192,8 @@ class Algebra:
                 coefficient = tidy(Fraction(coefficient) * nodes.power(value, exponent))
             elif isinstance(value, Product) and whole:
                 work += len(value.factors)
-                for base, own in value.factors:
-                    product = own if exponent == 1 else tidy(Fraction(own) * exponent)
+                for base, former in value.factors:
+                    product = former if exponent == 1 else tidy(Fraction(former) * exponent)
                     collected[base] = collected.get(base, 0) + product
             elif (scaled := _scaled(value)) and (whole or scaled[1] > 0):
                 stack.append((scaled[0], exponent))

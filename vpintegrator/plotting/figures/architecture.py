@@ -68,9 +68,9 @@ def box_of(layer: Any) -> Box:
 
     linear = [part for part in layer.modules() if isinstance(part, nn.Linear)]
     sizes = [f"{part.in_features} → {part.out_features}" for part in linear]
-    own = "" if isinstance(layer, nn.Linear) else layer.extra_repr()
-    texts = [own] if own else []
-    if not own and not linear:
+    arguments = "" if isinstance(layer, nn.Linear) else layer.extra_repr()
+    texts = [arguments] if arguments else []
+    if not arguments and not linear:
         texts = [text for part in layer.modules() if (text := part.extra_repr())]
     texts = [re.sub(r"[\[\]']", "", text).replace("=", " ") for text in texts] + sizes
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(layer).__name__.lstrip("_"))

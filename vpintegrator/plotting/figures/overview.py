@@ -90,8 +90,8 @@ class OverviewFigure(RolloutFigure):
         for label, colour in (("early", self.pale(style.foreground)), ("late", style.foreground)):
             lines.append(Line2D([], [], label=label, color=colour, lw=1.2 * style.line))
         if self.is_marked(self.every_orbit):
-            own, ring = self.marks(style.foreground)
-            lines.append(Line2D([], [], label="at the last time", **own))
+            dot, ring = self.marks(style.foreground)
+            lines.append(Line2D([], [], label="at the last time", **dot))
             lines.append(Line2D([], [], label="reference then", **ring))
         return lines
 
@@ -139,9 +139,9 @@ class OverviewFigure(RolloutFigure):
         """Return the looks of the dot at a method's last state, and of the reference's ring."""
         size = self.style.mark
         look = {"ls": "none", "marker": "o"}
-        own = {"ms": 1.3 * size, "color": colour, "mec": self.style.background}
+        dot = {"ms": 1.3 * size, "color": colour, "mec": self.style.background}
         ring = {"ms": 2.2 * size, "mew": 1.2, "mfc": "none", "color": self.style.reference}
-        return look | own, look | ring
+        return look | dot, look | ring
 
     def last(self, name: str, orbit: int) -> int | None:
         """Return the index of the last time drawn of an orbit, if the reference is known then."""
@@ -166,7 +166,7 @@ class OverviewFigure(RolloutFigure):
         look = self.scene.looks[name]
         early, late = self.spans(name, orbit)
         known = scene.report.reference[orbit]
-        own = self.runs[name].states[orbit]
+        path = self.runs[name].states[orbit]
         view = scene.view(scene.scale[orbit] if scene.kind == "space" else scene.scale, alone=True)
         view.frame(axes)
         for part in (early, late) if scene.referenced else ():
@@ -175,16 +175,16 @@ class OverviewFigure(RolloutFigure):
             view.draw(axes, curve, color=style.reference, alpha=0.35, **strokes)
         pale = self.pale(look.colour)
         for part, colour, width in ((early, pale, 1.0), (late, look.colour, 0.75)):
-            states = views.shown(own[part], scene.dots)
+            states = views.shown(path[part], scene.dots)
             strokes = views.stroke(style, scene.dotted(states), width, len(states))
             view.draw(axes, states, color=colour, **strokes)
         last = self.last(name, orbit)
         if last is not None:
             dot, ring = self.marks(look.colour)
             view.draw(axes, known[last : last + 1], alpha=1.0, **ring)
-            view.draw(axes, own[last : last + 1], alpha=1.0, **dot)
+            view.draw(axes, path[last : last + 1], alpha=1.0, **dot)
         text = f"{rank}: orbit {orbit + 1}".removeprefix(": ") if len(scene.scale) > 1 else ""
-        text = "\n".join(filter(None, [text, self._ending(name, orbit, view.holds(own), late)]))
+        text = "\n".join(filter(None, [text, self._ending(name, orbit, view.holds(path), late)]))
         below = isinstance(view, views.Sphere)  # in it stand the names of the axes
         place = (0.5, 0.0) if below else (0.03, 0.97)
         align = {"ha": "center" if below else "left", "va": "top", "size": 0.85 * style.letters}

@@ -68,8 +68,8 @@ class StudyScene:
 
     def looks(self, labels: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the colour, the line and the marker of each curve."""
-        own = zip(labels, itertools.cycle(LOOKS), strict=False)
-        return {label: self.style.adapt(look).strokes(self.style.mark) for label, look in own}
+        pairs = zip(labels, itertools.cycle(LOOKS), strict=False)
+        return {label: self.style.adapt(look).strokes(self.style.mark) for label, look in pairs}
 
     @property
     def seeds(self) -> str:

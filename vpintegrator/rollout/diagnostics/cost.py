@@ -369,15 +369,17 @@ def step_table(
         Size that errors are relative to.
     """
     windows, images = _windows([*maps.values()], system, reference)
-    own = {n: unguarded(m) if isinstance(unguarded(m), Machine) else m for n, m in maps.items()}
+    measured = {
+        n: unguarded(m) if isinstance(unguarded(m), Machine) else m for n, m in maps.items()
+    }
     methods: dict[str, ClassicalMap] = {}
-    compiled = any(isinstance(map, Machine) and map.kind == "learned" for map in own.values())
+    compiled = any(isinstance(map, Machine) and map.kind == "learned" for map in measured.values())
     if len(images) and compiled:
         step = next(iter(maps.values())).step
         usual = applicable_methods(system).items()
         methods = {n: ClassicalMap(m, system, step) for n, m in usual if n not in maps}
     result = table(
-        own,
+        measured,
         windows,
         images,
         methods=methods,

@@ -254,12 +254,12 @@ class _Search:
                 [[axes * body + k for k in range(axes)] for body in range(bodies)],
                 [[body + bodies * k for k in range(axes)] for body in range(bodies)],
             ]
-            for own in places if bodies > 1 else places[:1]:
-                alone = [[[[i, 1.0]] for i in body] for body in own]
+            for bodies_by_place in places if bodies > 1 else places[:1]:
+                alone = [[[[i, 1.0]] for i in body] for body in bodies_by_place]
                 between = [
                     [[[i, -1.0], [j, 1.0]] for i, j in zip(first, second, strict=True)]
-                    for place, first in enumerate(own)
-                    for second in own[place + 1 :]
+                    for place, first in enumerate(bodies_by_place)
+                    for second in bodies_by_place[place + 1 :]
                 ]
                 yield [*components_alone(n), *alone, *between]
 

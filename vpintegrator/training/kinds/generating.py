@@ -213,12 +213,12 @@ class GeneratingFunctions(ModelKind):
             return
         few = self.first_coefficients // 2
         self._degrees(data, train, fits, {}, few)
-        own = fits[first:]
-        least = min((fit.error for fit in own), default=math.inf)
-        goes_on = bool(own) and fits[-1].error <= least and least > 10 * TOLERANCES.rounding
-        if not own or least <= max(train.budget.target, 10 * TOLERANCES.rounding):
+        polynomials = fits[first:]
+        least = min((fit.error for fit in polynomials), default=math.inf)
+        goes_on = bool(polynomials) and fits[-1].error <= least and least > 10 * TOLERANCES.rounding
+        if not polynomials or least <= max(train.budget.target, 10 * TOLERANCES.rounding):
             return
-        if self._is_symplectic(own[-1], fits):
+        if self._is_symplectic(polynomials[-1], fits):
             return
         trial = _Trial(self, data, train.seed)
         if trial.terms < min(self.weighted_terms, self.fewest_terms):
@@ -357,8 +357,8 @@ class _Trial:
         self.size = self.model.moving
         shapes = data.dataset.shapes
         groups = ("train", "validation") if data.is_few else ("train",)
-        own = [shapes.get(group, (0, 1, 0)) for group in groups]
-        pairs = sum(count * max(times - 1, 0) for count, times, _ in own)
+        known = [shapes.get(group, (0, 1, 0)) for group in groups]
+        pairs = sum(count * max(times - 1, 0) for count, times, _ in known)
         self.terms = min(kind.weighted_terms, pairs * self.size // (ROWS + 1))
         self.ties = tied_components(self.model.reversing_symmetries.numpy(), self.size)
 

@@ -184,8 +184,11 @@ class DiscreteLagrangians(ModelKind):
             sizes = []
             errors = []
             for further in (0, 2):
-                own = {"degree": degree + 2 * (order - 1) + further, "displacement_order": order}
-                model = self._model(data, train, {**arguments, **own})
+                sizes_of_order = {
+                    "degree": degree + 2 * (order - 1) + further,
+                    "displacement_order": order,
+                }
+                model = self._model(data, train, {**arguments, **sizes_of_order})
                 sizes.append(count(model))
                 errors.append(min(max(self._probe(model, data, train), TOLERANCES.rounding), 1.0))
             slope = math.log(errors[0] / errors[1]) / math.log(max(sizes[1] / sizes[0], 1.1))
@@ -253,10 +256,10 @@ class DiscreteLagrangians(ModelKind):
 
     def _refine(self, data: TrainingData, train: Trainer, first: int) -> None:
         """Refine Lagrangians on noisy orbits; those nearest to held-out orbits are kept."""
-        own = [fit for fit in train.fits[first:] if math.isfinite(fit.error)]
-        if not own or own[0].model.core.damped:
+        candidates = [fit for fit in train.fits[first:] if math.isfinite(fit.error)]
+        if not candidates or candidates[0].model.core.damped:
             return
-        linear = min(own, key=lambda fit: fit.error)
+        linear = min(candidates, key=lambda fit: fit.error)
         orbits = pieces_of(data.held("train"))
         held_out = pieces_of(data.held("validation")) if data.has("validation") else orbits[:0]
         if len(held_out) < 2:
@@ -265,11 +268,13 @@ class DiscreteLagrangians(ModelKind):
         is_known = len(orbits) and len(held_out) and orbits.shape[1] > 3
         if not is_known or successive_correlation(linear.model, orbits) > self.noise:
             return
-        nearest = min(own, key=lambda fit: distance_of_orbits(fit.model, held_out))
+        nearest = min(candidates, key=lambda fit: distance_of_orbits(fit.model, held_out))
         least = distance_of_orbits(nearest.model, held_out)
         selection = nearest
         sizes = Sizes()
-        alike = [fit for fit in own if _properties_of(fit.model) == _properties_of(nearest.model)]
+        alike = [
+            fit for fit in candidates if _properties_of(fit.model) == _properties_of(nearest.model)
+        ]
         for fit in alike:
             if fit.parameters > self.refined:
                 break
@@ -283,14 +288,14 @@ class DiscreteLagrangians(ModelKind):
             history.add(time.perf_counter() - start, distance, error)
             size = f"{fit.size}, refined on noisy orbits"
             result = train.record(model, size, error, deviation, history, judged_by)
-            own.append(result)
+            candidates.append(result)
             if math.isfinite(error) and distance < least:
                 least = distance
                 selection = result
             sizes.end(distance, 2, 0.0)
             if sizes.stalled > 3:
                 break
-        train.supersede([fit for fit in own if fit is not selection])
+        train.supersede([fit for fit in candidates if fit is not selection])
 
     def _judged_refined(
         self, model: DiscreteLagrangianMap, data: TrainingData, fit: Fit

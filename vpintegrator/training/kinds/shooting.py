@@ -86,11 +86,13 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Model | No
     before = states[0]
     last = stacked[:0]
     for places, after in zip(np.array_split(units, number), states[1:], strict=False):
-        own = [stacked[place] for place in places.ravel() if id(stacked[place]) not in mixing]
-        for new, old in zip(own, last, strict=False):  # nearly the same
+        unit_layers = [
+            stacked[place] for place in places.ravel() if id(stacked[place]) not in mixing
+        ]
+        for new, old in zip(unit_layers, last, strict=False):  # nearly the same
             new.load_state_dict(old.state_dict())
-        last = own
-        part = _alone(model, own)
+        last = unit_layers
+        part = _alone(model, unit_layers)
         learn(part, _SegmentData(data, before, after, *k))
         with torch.no_grad():  # each segment takes away the errors of those before it
             images = part(torch.from_numpy(before)[:, None].to(part.scale), *k)[:, 0]
@@ -121,9 +123,9 @@ def segments(model: Model, data: TrainingData, most: int, near: float = 0.9) -> 
     z = model.coordinates(between).numpy(force=True)
     z = z[..., moving].reshape(len(z), -1, len(start), len(moving))
     tangent = (z[:, 1:] - z[:, :1]).transpose(0, 2, 3, 1)  # (part, state, component, vector)
-    own = most // 2 if isinstance(model.core, Reversible) else most
-    for number in (n for n in range(1, own + 1) if own % n == 0):
-        every = own // number
+    units = most // 2 if isinstance(model.core, Reversible) else most
+    for number in (n for n in range(1, units + 1) if units % n == 0):
+        every = units // number
         derivative = tangent[every:] @ np.linalg.pinv(tangent[:-every])
         distance = abs(np.linalg.eigvals(derivative) - 1).max(-1)  # (part, state)
         if np.quantile(distance, 0.9) <= near:
@@ -139,9 +141,9 @@ def _some_states(
     return inputs[:, -1].double().numpy(force=True), parameters
 
 
-def _alone(model: Model, own: list[torch.nn.Module]) -> Model:
+def _alone(model: Model, layers: list[torch.nn.Module]) -> Model:
     """Return the map of single states by some layers, which are shared."""
-    part = with_parts(model, core=Composition(*own))
+    part = with_parts(model, core=Composition(*layers))
     part.window = 1
     part.reversing_symmetries = part.reversing_symmetries[:0]
     part.record = Record()
@@ -164,8 +166,8 @@ class _SegmentData(TrainingData):
         first = len(before) // 10 or 1
         parts = {"train": slice(first, None), "validation": slice(first)}
         self._own = {
-            group: Pairs.of_tensors(*(states[own] for states in (*both, *parameters)))
-            for group, own in parts.items()
+            group: Pairs.of_tensors(*(states[rows] for states in (*both, *parameters)))
+            for group, rows in parts.items()
         }
 
     def pairs(self, model: Map, group: str = "train", horizon: int = 1) -> Pairs:
