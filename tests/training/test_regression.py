@@ -39,6 +39,19 @@ def test_a_chain_of_oscillators_is_symplectic_to_rounding(kinds):
     assert float((matrix @ J @ matrix.mT - J).abs().max()) < 1e-12
 
 
+def test_an_exact_linear_map_ends_the_search_where_it_keeps_the_form():
+    """Nothing is claimed: the matrix shows whether it keeps the volume."""
+    before = np.random.default_rng(0).normal(size=(60, 20))
+    A = oscillators()
+    fit = vp.fit((before, before @ A.T), progress=False)
+    assert [each.kind for each in fit.tried] == ["linear maps"]
+    assert fit.structured
+    assert fit.error < 1e-14
+    contracted = vp.fit((before, 0.9 * before @ A.T), [LinearMaps()], progress=False)
+    assert not contracted.structured
+    assert contracted.error < 1e-14
+
+
 def test_left_out_pairs_are_predicted_by_the_others():
     """The closed form is the error of fits that leave a pair out, one by one."""
     z, y = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 14, 6)))

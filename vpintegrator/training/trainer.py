@@ -231,7 +231,8 @@ class Trainer:
         KeyboardInterrupt
             At Ctrl-C, and where the time of the kind is up.
         """
-        claimed = map.structure.keeps_volume
+        form = "symplectic" if self.data.system.is_canonical else "volume"
+        claimed = map.structure.keeps_volume or keeps(map, form)
         claimed = claimed or (isinstance(map, Model) and map.measure_preserving)
         # the volume of windows is no structure of a system of which a part is observed
         is_of_windows = map.structure.space == "windows" and self.data.may_be_incomplete

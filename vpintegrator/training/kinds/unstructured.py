@@ -72,9 +72,14 @@ class PolynomialRegression(ModelKind):
         return super().admits(data)
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
-        """Whether no structure is known, or the maps that keep it err by more than 1e-9."""
+        """Whether no structure is known, or the maps that keep it err by more than 1e-9.
+
+        An explicit map at rounding that keeps a structure ends the search.
+        """
         if self._window > 1:
             return min((fit.error for fit in fits), default=1.0) > TOLERANCES.good
+        if not super().is_needed(data, fits):
+            return False
         system = data.system
         claimed = system.divergence_free or system.is_canonical
         return not claimed or base.least(fits) > TOLERANCES.good
