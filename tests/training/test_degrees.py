@@ -115,3 +115,15 @@ def test_volume_is_left_where_the_map_is_symplectic():
     assert result.model.structure.is_symplectic
     volume = [fit.model for fit in result.tried if fit.model.name == "vpgf"]
     assert volume and max(model.arguments["degree"] for model in volume) == 6
+
+
+def test_degrees_go_on_where_a_linear_map_in_front_gains_nothing():
+    z = RNG(0).uniform(-0.4, 0.4, (800, 3))
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    after = vp.solve(vp.load_system("rigid-body"), z, np.array([0.0, 0.2]))[:, -1]
+    kind = GeneratingFunctions(form="volume")
+    fit = vp.fit((z[:300], after[:300]), [kind], progress=False)
+    (plain, behind) = (e for e in fit.tried if e.model.arguments["degree"] == 6)
+    assert plain.error < behind.error
+    assert fit.error < 1e-13
+    assert fit.model.arguments["degree"] > 6

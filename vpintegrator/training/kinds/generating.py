@@ -215,9 +215,12 @@ class GeneratingFunctions(ModelKind):
         self._degrees(data, train, fits, {}, few)
         polynomials = fits[first:]
         least = min((fit.error for fit in polynomials), default=math.inf)
-        goes_on = bool(polynomials) and fits[-1].error <= least and least > 10 * TOLERANCES.rounding
         if not polynomials or least <= max(train.budget.target, 10 * TOLERANCES.rounding):
             return
+        highest = polynomials[-1].model.arguments["degree"]  # with and without a linear map
+        goes_on = any(
+            fit.error <= least for fit in polynomials if fit.model.arguments["degree"] == highest
+        )
         if self._is_symplectic(polynomials[-1], fits):
             return
         trial = _Trial(self, data, train.seed)
