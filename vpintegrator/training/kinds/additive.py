@@ -56,7 +56,8 @@ class AdditiveHamiltonians(ModelKind):
     failures
         Parts in a row that are not left out, after which the rest stays.
     hopeless
-        Error, relative to the least one of other maps, at which the search ends.
+        Error of the low degree, relative to the least one of other maps, at which the search ends.
+        Higher degrees and divided steps gain much more where the Hamiltonian has such parts.
     tolerances
         Relative differences up to which two functions may be the same, which the error decides.
     directions
@@ -74,7 +75,7 @@ class AdditiveHamiltonians(ModelKind):
     settled: float = TOLERANCES.good
     better: float = 0.7
     failures: int = 3
-    hopeless: float = 0.3
+    hopeless: float = 10.0
     tolerances: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
     directions: Mapping[int, int] = field(default_factory=lambda: {2: 12, 3: 36, 4: 56})
     coefficients: int = 2_000
