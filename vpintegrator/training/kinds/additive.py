@@ -57,7 +57,8 @@ class AdditiveHamiltonians(ModelKind):
         Parts in a row that are not left out, after which the rest stays.
     hopeless
         Error of the low degree, relative to the least one of other maps, at which the search ends.
-        Higher degrees and divided steps gain much more where the Hamiltonian has such parts.
+        Higher degrees gain much more where the Hamiltonian has such parts; where they still err
+        more than other maps the search ends, too.
     tolerances
         Relative differences up to which two functions may be the same, which the error decides.
     directions
@@ -101,10 +102,10 @@ class AdditiveHamiltonians(ModelKind):
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Find the parts, then raise the degree, then share functions and divide the step."""
-        search = _Search(self, data, train)
-        limit = self.hopeless * min((fit.error for fit in fits), default=math.inf)
-        best = search.dictionary(limit)
-        if best.error > limit:
+        rival = min((fit.error for fit in fits), default=math.inf)
+        search = _Search(self, data, train, rival)
+        best = search.dictionary()
+        if best.error > self.hopeless * rival:
             return
         search.recorded(best)  # what is left where the time ends here
         if len(best.arguments["kinetic"]) > search.half:
@@ -117,6 +118,8 @@ class AdditiveHamiltonians(ModelKind):
             if best.error <= max(TOLERANCES.exact / 100, train.budget.target):
                 return
             best = way(best)
+            if best.error > rival:
+                return
 
 
 @dataclass(frozen=True)
@@ -169,12 +172,17 @@ class _Search:
 
     Attributes
     ----------
+    rival
+        Least error of other maps.
     rows
         Equations for each coefficient.
     """
 
-    def __init__(self, kind: AdditiveHamiltonians, data: TrainingData, train: Trainer) -> None:
+    def __init__(
+        self, kind: AdditiveHamiltonians, data: TrainingData, train: Trainer, rival: float
+    ) -> None:
         self.kind = kind
+        self.rival = rival
         self.data = data
         self.train = train
         self.rows = kind.rows
@@ -198,7 +206,9 @@ class _Search:
         return _Candidate(model, arguments, error, time.perf_counter() - start)
 
     def recorded(self, candidate: _Candidate) -> _Candidate:
-        """Return a candidate that the trainer has noted."""
+        """Return a candidate; the trainer has noted it if it errs less than other maps."""
+        if candidate.error > self.rival:
+            return candidate
         size = count(candidate.model)
         pairs = len(self.halves.fitted.inputs)
         error = candidate.error
@@ -209,10 +219,10 @@ class _Search:
 
     # all parts that may occur
 
-    def dictionary(self, limit: float) -> _Candidate:
+    def dictionary(self) -> _Candidate:
         """Return the best fit of all parts of a family, at a low degree.
 
-        Above a limit of the error differences of momenta are tried, too.
+        Differences of momenta are tried, too, where it errs more than other maps.
         """
         n = self.half
         alone = components_alone(n)
@@ -233,7 +243,7 @@ class _Search:
             other = self.fit(arguments)
             if other.error < best.error / 3:
                 best = other
-        if best.error > limit and n > 1:
+        if best.error > self.rival and n > 1:
             other = self.fit(best.arguments | {"parts": pairs, "kinetic": pairs})
             best = other if other.error < best.error / 3 else best
         return best
