@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 
@@ -26,7 +28,27 @@ class _NextState(nn.Module):
         return X[..., -1:, :] + self.outer(hidden[..., -1:, :])  # (..., 1, dim)
 
 
-class LSTM(Model):
+class _Recurrent(Model):
+    """Layers that read a window state by state, and predict the next one."""
+
+    layer: ClassVar[type[nn.Module]]
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 5,
+        depth: int = 1,
+        width: int = 16,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        sizes = [dim] + [width] * (whole("depth", depth) - 1)
+        layers: list[nn.Module] = [self.layer(size, width) for size in sizes]
+        super().__init__(_NextState(layers, width, dim), dim, window, 1, dtype=dtype)
+
+
+class LSTM(_Recurrent):
     r"""Long short-term memory on a window, which predicts the next state; no structure.
 
     .. math:: z_{T+1} = z_T + W h_T + b
@@ -58,23 +80,10 @@ class LSTM(Model):
     """
 
     name = "lstm"
-
-    @default_dtype(torch.float64)
-    def __init__(
-        self,
-        dim: int,
-        *,
-        window: int = 5,
-        depth: int = 1,
-        width: int = 16,
-        dtype: str | torch.dtype = "float64",
-    ) -> None:
-        sizes = [dim] + [width] * (whole("depth", depth) - 1)
-        layers: list[nn.Module] = [LongShortTermMemory(size, width) for size in sizes]
-        super().__init__(_NextState(layers, width, dim), dim, window, 1, dtype=dtype)
+    layer = LongShortTermMemory
 
 
-class GRU(Model):
+class GRU(_Recurrent):
     r"""Gated recurrent units on a window, which predict the next state; no structure.
 
     .. math:: z_{T+1} = z_T + W h_T + b
@@ -106,17 +115,4 @@ class GRU(Model):
     """
 
     name = "gru"
-
-    @default_dtype(torch.float64)
-    def __init__(
-        self,
-        dim: int,
-        *,
-        window: int = 5,
-        depth: int = 1,
-        width: int = 16,
-        dtype: str | torch.dtype = "float64",
-    ) -> None:
-        sizes = [dim] + [width] * (whole("depth", depth) - 1)
-        layers: list[nn.Module] = [GatedRecurrentUnit(size, width) for size in sizes]
-        super().__init__(_NextState(layers, width, dim), dim, window, 1, dtype=dtype)
+    layer = GatedRecurrentUnit
