@@ -291,15 +291,24 @@ def architecture_arguments(architecture: type[Model]) -> dict[str, dict[str, Any
 
 
 def described(architecture: type[Model]) -> dict[str, str]:
-    """Return the words of a class's docstring on each of its parameters."""
+    """Return the words of a class's docstring on each of its parameters.
+
+    "As in ``VolumePreservingFeedForward``." stands for the words of this class on the same one.
+    """
+    from vpintegrator import models
+
     text = inspect.getdoc(architecture) or ""
     section = re.split(r"^\w+\n-+\n", text.partition("Parameters\n----------\n")[2], flags=re.M)[0]
     entries = re.findall(r"^(\w[\w, ]*)\n((?: +.*\n?)+)", section, flags=re.M)
-    return {
+    result = {
         name: " ".join(words.split()).replace("``", "")
         for names, words in entries
         for name in names.split(", ")
     }
+    for name, words in result.items():
+        if match := re.fullmatch(r"As in (\w+)\.", words):
+            result[name] = described(getattr(models, match[1]))[name]
+    return result
 
 
 # --- a system -------------------------------------------------------------------------------------

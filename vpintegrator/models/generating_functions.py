@@ -59,26 +59,8 @@ class SymplecticGeneratingFunctionMap(Model):
         added to S.
     order
         Order of these elementary Hamiltonians: 2, 4 or 6.
-    reversing_symmetries
-        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
-        are averaged over the group of their products, or commute with it.
-    periodic
-        Components that are angles, by number, with their periods. Polynomials have their sines and
-        cosines in place of powers, the order of the harmonic counting as the degree.
-    cyclic
-        Components, by number, that polynomials do not depend on.
-    conserved
-        Last components, by number, that stay as they are, bit by bit, and that the others depend
-        on.
-    explicit_time
-        Whether the last component is the time: every call moves it on by the same, and all else as
-        one in which it stays what it is in the middle of the step.
-    parameters
-        Number of parameters of a family that all functions read, see ``Model``.
-    vanishing
-        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
-    dtype
-        Type of the weights; they are drawn in float64.
+    reversing_symmetries, periodic, cyclic, conserved, explicit_time, parameters, vanishing, dtype
+        As in ``VolumePreservingFeedForward``.
 
     Raises
     ------
@@ -171,26 +153,8 @@ class VolumePreservingGeneratingFunctionMap(Model):
         0.5 have twice the degree.
     repeats
         Equal maps in a row, each of an equal part of the step; for autonomous systems.
-    reversing_symmetries
-        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
-        are averaged over the group of their products, or commute with it.
-    periodic
-        Components that are angles, by number, with their periods. Polynomials have their sines and
-        cosines in place of powers, the order of the harmonic counting as the degree.
-    cyclic
-        Components, by number, that polynomials do not depend on.
-    conserved
-        Last components, by number, that stay as they are, bit by bit, and that the others depend
-        on.
-    explicit_time
-        Whether the last component is the time: every call moves it on by the same, and all else as
-        one in which it stays what it is in the middle of the step.
-    parameters
-        Number of parameters of a family that all functions read, see ``Model``.
-    vanishing
-        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
-    dtype
-        Type of the weights; they are drawn in float64.
+    reversing_symmetries, periodic, cyclic, conserved, explicit_time, parameters, vanishing, dtype
+        As in ``VolumePreservingFeedForward``.
 
     Raises
     ------

@@ -51,11 +51,8 @@ class SymplecticFeedForward(Model):
     functions
         Functions in the couplings: a hidden layer, or polynomials, see
         ``VolumePreservingFeedForward``.
-    degree
-        Degree of the polynomials, in all components together.
-    expressions
-        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
-        variables.
+    degree, expressions
+        As in ``VolumePreservingFeedForward``.
     layer
         Gradient couplings (with neurons a G-SympNet), the linear and activation modules of an
         LA-SympNet, or the Henon maps of a HenonNet. The latter two as published, without angles or
@@ -66,26 +63,10 @@ class SymplecticFeedForward(Model):
         Activation of hidden layers.
     initial_scale
         Size of the initial gradients.
-    reversing_symmetries
-        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
-        are averaged over the group of their products, or commute with it.
-    periodic
-        Components that are angles, by number, with their periods. Polynomials have their sines and
-        cosines in place of powers, the order of the harmonic counting as the degree.
-    cyclic
-        Components, by number, that polynomials do not depend on.
-    conserved
-        Last components, by number, that stay as they are, bit by bit, and that the others depend
-        on.
-    explicit_time
-        Whether the last component is the time: every call moves it on by the same, and all else as
-        one in which it stays what it is in the middle of the step.
-    parameters
-        Number of parameters of a family that all functions read, see ``Model``.
-    vanishing
-        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
-    dtype
-        Type of the weights; they are drawn in float64.
+    reversing_symmetries, periodic, cyclic
+        As in ``VolumePreservingFeedForward``.
+    conserved, explicit_time, parameters, vanishing, dtype
+        As in ``VolumePreservingFeedForward``.
 
     Raises
     ------
@@ -160,25 +141,17 @@ class SymplecticTransformer(Model):
     ----------
     dim
         Components of a state, even: positions, then momenta.
-    window
-        Time steps read, at least 2.
-    prediction_window
-        Time steps predicted; by default all of the window. With fewer, the map shifts windows and
-        keeps no structure.
-    depth
-        Number of units.
+    window, prediction_window, depth
+        As in ``VolumePreservingTransformer``.
     width
         Hidden units of each coupling.
     functions
         Functions in the couplings: a hidden layer, or polynomials, see
         ``VolumePreservingFeedForward``.
-    degree
-        Degree of the polynomials, in all components together.
-    expressions
-        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
-        variables.
+    degree, expressions
+        As in ``VolumePreservingFeedForward``.
     layer, linear
-        The feed-forward layer, see ``SymplecticFeedForward``.
+        As in ``SymplecticFeedForward``.
     attention
         Rotations of each pair (q, p) in time (``SymplecticAttention``); or, as published, shears by
         the gradient of a softmax (``SoftmaxSymplecticAttention``) or by constant mixtures of the
@@ -193,16 +166,8 @@ class SymplecticTransformer(Model):
         Activation of hidden layers.
     initial_scale
         Size of the initial gradients, and of attention.
-    reversing_symmetries
-        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
-        are averaged over the group of their products, or commute with it.
-    periodic
-        Components that are angles, by number, with their periods. Polynomials have their sines and
-        cosines in place of powers, the order of the harmonic counting as the degree.
-    cyclic
-        Components, by number, that polynomials do not depend on.
-    dtype
-        Type of the weights; they are drawn in float64.
+    reversing_symmetries, periodic, cyclic, dtype
+        As in ``VolumePreservingFeedForward``.
 
     Raises
     ------

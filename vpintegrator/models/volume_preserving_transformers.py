@@ -54,16 +54,8 @@ class VolumePreservingTransformer(Model):
         of 2 or more a single component has skew weightings too.
     depth
         Number of units.
-    width
-        Hidden units of each coupling.
-    functions
-        Functions in the couplings: a hidden layer, or polynomials, see
-        ``VolumePreservingFeedForward``.
-    degree
-        Degree of the polynomials, in all components together.
-    expressions
-        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
-        variables.
+    width, functions, degree, expressions
+        As in ``VolumePreservingFeedForward``.
     weighting
         The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
         "auto" is "skew", or "coupled" where several reversing symmetries leave no skew weighting
@@ -83,35 +75,10 @@ class VolumePreservingTransformer(Model):
         ``TimeMixing``. By default where fewer states are predicted than read: the newest state then
         differs from the others. Observations that are no complete states need it, as positions do,
         whose next one is near 2 q_n - q_{n-1}.
-    feed_forward
-        Sweeps of couplings, or the published stacks of triangular layers.
-    blocks
-        Blocks in a stack of triangular layers.
-    linear
-        Linear pairs in a block of triangular layers.
-    upper_first
-        Whether an upper triangular layer begins each pair.
-    split
-        Components that a coupling updates in turn: each by itself ("coordinates"), the halves
-        ("halves"), or blocks of indices.
-    bases
-        Bases of directions along which polynomials shear: the coordinates, and rotated ones.
-    sweep
-        Whether each unit updates all blocks once, or to and fro, as symmetric splitting methods do.
-    activation
-        Activation of hidden layers.
-    initial_scale
-        Size of the initial weights of attention and of the outer weights of couplings.
-    reversing_symmetries
-        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
-        are averaged over the group of their products, or commute with it.
-    periodic
-        Components that are angles, by number, with their periods. Polynomials have their sines and
-        cosines in place of powers, the order of the harmonic counting as the degree.
-    cyclic
-        Components, by number, that polynomials do not depend on.
-    dtype
-        Type of the weights; they are drawn in float64.
+    feed_forward, blocks, linear, upper_first, split, bases, sweep
+        As in ``VolumePreservingFeedForward``.
+    activation, initial_scale, reversing_symmetries, periodic, cyclic, dtype
+        As in ``VolumePreservingFeedForward``.
 
     Raises
     ------
@@ -304,21 +271,10 @@ class VolumePreservingMultiheadTransformer(Model):
         Components of a state, at least 2.
     window
         Time steps read.
-    prediction_window
-        Time steps predicted; by default all of the window. With fewer, the map shifts windows and
-        keeps no structure.
-    depth
-        Number of units.
-    width
-        Hidden units of each coupling.
-    functions
-        Functions in the couplings: a hidden layer, or polynomials, see
-        ``VolumePreservingFeedForward``.
-    degree
-        Degree of the polynomials, in all components together.
-    expressions
-        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
-        variables.
+    prediction_window, depth
+        As in ``VolumePreservingTransformer``.
+    width, functions, degree, expressions
+        As in ``VolumePreservingFeedForward``.
     weighting
         Volume-preserving attention that each unit begins with, so that both kinds of attention are
         stacked: by the skew or the coupled weighting, or "auto" as in
@@ -332,27 +288,10 @@ class VolumePreservingMultiheadTransformer(Model):
         Heads of the attention.
     stiefel
         Whether the projections of the heads stay on the Stiefel manifold.
-    split
-        Components that a coupling updates in turn: each by itself ("coordinates"), the halves
-        ("halves"), or blocks of indices.
-    bases
-        Bases of directions along which polynomials shear: the coordinates, and rotated ones.
-    sweep
-        Whether each unit updates all blocks once, or to and fro, as symmetric splitting methods do.
-    activation
-        Activation of hidden layers.
-    initial_scale
-        Size of the initial weights of attention and of the outer weights of couplings.
-    reversing_symmetries
-        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
-        are averaged over the group of their products, or commute with it.
-    periodic
-        Components that are angles, by number, with their periods. Polynomials have their sines and
-        cosines in place of powers, the order of the harmonic counting as the degree.
-    cyclic
-        Components, by number, that polynomials do not depend on.
-    dtype
-        Type of the weights; they are drawn in float64.
+    split, bases, sweep
+        As in ``VolumePreservingFeedForward``.
+    activation, initial_scale, reversing_symmetries, periodic, cyclic, dtype
+        As in ``VolumePreservingFeedForward``.
 
     Raises
     ------
