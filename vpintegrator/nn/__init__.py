@@ -16,12 +16,12 @@ from vpintegrator.nn.attention import MultiHeadAttention as MultiHeadAttention
 from vpintegrator.nn.attention import MultiplicativeAttention as MultiplicativeAttention
 from vpintegrator.nn.attention import TimeMixing as TimeMixing
 from vpintegrator.nn.attention import VolumePreservingAttention as VolumePreservingAttention
-from vpintegrator.nn.attention import attention_change as attention_change
-from vpintegrator.nn.attention import attention_weights as attention_weights
 from vpintegrator.nn.attention_coupling import AttentionCoupling as AttentionCoupling
 from vpintegrator.nn.attention_coupling import CoupledAttention as CoupledAttention
 from vpintegrator.nn.attention_coupling import SymplecticAttention as SymplecticAttention
 from vpintegrator.nn.attention_coupling import WindowAttention as WindowAttention
+from vpintegrator.nn.attention_diagnostics import attention_change as attention_change
+from vpintegrator.nn.attention_diagnostics import attention_weights as attention_weights
 from vpintegrator.nn.basis_layers import BasisCoupling as BasisCoupling
 from vpintegrator.nn.basis_layers import BasisPotential as BasisPotential
 from vpintegrator.nn.cayley import cayley as cayley

@@ -28,7 +28,7 @@ from vpintegrator.maps import Map
 from vpintegrator.models import Model
 from vpintegrator.models.family import FamilyParameters
 from vpintegrator.models.stored import History, Origin
-from vpintegrator.nn.attention import attention_change
+from vpintegrator.nn.attention_diagnostics import attention_change
 from vpintegrator.nn.composition import having
 from vpintegrator.runtime.interrupts import unhurried
 from vpintegrator.training.least_squares import trimmed
