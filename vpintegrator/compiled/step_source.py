@@ -23,7 +23,7 @@ from vpintegrator.compiled.source import enumeration, header, prelude, translati
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.compositions import moves_of
 from vpintegrator.dynamics.expressions.nodes import Function, Number, Symbol, Value, fold, size
-from vpintegrator.dynamics.python_functions import Term
+from vpintegrator.dynamics.recording import Term
 from vpintegrator.maps import (
     AdaptiveMethod,
     Boris,

@@ -25,12 +25,11 @@ from vpintegrator.dynamics.python_functions import (
     EXACT,
     OF_NOISE,
     BatchFunction,
-    NotTraceable,
     PythonCall,
     read_call,
-    record,
 )
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, plain_value, read_equations
+from vpintegrator.dynamics.recording import NotTraceable, record
 from vpintegrator.dynamics.system import OF_STACKS, System
 from vpintegrator.dynamics.trial_states import MOST_STATES, domain_states, orbit_states
 from vpintegrator.errors import InputError, printable
