@@ -28,7 +28,7 @@ class _NextState(nn.Module):
         return X[..., -1:, :] + self.outer(hidden[..., -1:, :])  # (..., 1, dim)
 
 
-class _Recurrent(Model):
+class _RecurrentModel(Model):
     """Layers that read a window state by state, and predict the next one."""
 
     layer: ClassVar[type[nn.Module]]
@@ -48,7 +48,7 @@ class _Recurrent(Model):
         super().__init__(_NextState(layers, width, dim), dim, window, 1, dtype=dtype)
 
 
-class LSTM(_Recurrent):
+class LSTM(_RecurrentModel):
     r"""Long short-term memory on a window, which predicts the next state; no structure.
 
     .. math:: z_{T+1} = z_T + W h_T + b
@@ -83,7 +83,7 @@ class LSTM(_Recurrent):
     layer = LongShortTermMemory
 
 
-class GRU(_Recurrent):
+class GRU(_RecurrentModel):
     r"""Gated recurrent units on a window, which predict the next state; no structure.
 
     .. math:: z_{T+1} = z_T + W h_T + b
