@@ -17,7 +17,6 @@ import numpy as np
 from vpintegrator.compiled.library import Compilation, NotCompilable, pointer, shared
 from vpintegrator.compiled.step_source import write_step_source
 from vpintegrator.dynamics import System
-from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMap, ClassicalMethod, GaussLegendre, Map
 from vpintegrator.maps.map import optional
 from vpintegrator.runtime.threads import usable_threads
@@ -75,30 +74,6 @@ class Machine(Map):
     @abstractmethod
     def _advance(self, windows: np.ndarray, steps: int, chunk: int) -> Iterator[np.ndarray]:
         """Yield the next states by the library, see :meth:`vpintegrator.maps.Map.advance`."""
-
-
-def wanted_on(device: str, compiled: bool | None) -> bool | None:
-    """Return whether machine code is wanted on a device: True, False, or None where it pays.
-
-    Parameters
-    ----------
-    device
-        Type of the device of a model, such as ``cpu`` or ``cuda``.
-    compiled
-        True, False or None, as users give it.
-
-    Raises
-    ------
-    InputError
-        If another value is given, or True for another device than the CPU.
-    """
-    if compiled not in (True, False, None):
-        raise InputError(f"compiled must be True, False or None, not {compiled!r}")
-    if device == "cpu":
-        return compiled
-    if compiled:
-        raise InputError(f"on {device} models run in PyTorch; machine code is for the CPU")
-    return False
 
 
 _THREAD = 3_000_000  # operations from which on another thread pays

@@ -12,7 +12,7 @@ import numpy as np
 
 from vpintegrator.arguments import is_number, of_kind, shown, whole_number
 from vpintegrator.compiled.library import NotCompilable
-from vpintegrator.compiled.method import CompiledMethod, Machine, wanted_on
+from vpintegrator.compiled.method import CompiledMethod, Machine
 from vpintegrator.compiled.step_source import obstacle
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
@@ -25,6 +25,7 @@ from vpintegrator.maps import (
     find_method,
 )
 from vpintegrator.maps.base import check_initial
+from vpintegrator.runtime.devices import wanted_on
 
 Progress = Callable[[str, int, int], None]
 

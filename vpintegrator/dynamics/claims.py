@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from vpintegrator.dynamics.expressions.nodes import (
     Number,
     Symbol,
     Value,
-    below,
     high,
 )
 from vpintegrator.errors import InputError
@@ -91,12 +90,6 @@ def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
     known = values[_is_known(values)]
     # all digits but those that rounding may have taken, as the size of the terms is not known
     return bool(len(known)) and bool((np.abs(known) <= TOLERANCE**2).all())
-
-
-def formula_nodes(equations: Equations) -> list[Any]:
-    """Return the nodes of all formulas."""
-    stages = chain.from_iterable(stage.values() for stage in equations.stages)
-    return below([*equations.vector_field, *stages, *equations.invariants.values()])
 
 
 @dataclass(frozen=True)
@@ -291,7 +284,7 @@ class TrialStates(ClaimTrial):
         """Return the first states with values there, (2, state, dim); fewer of costly formulas."""
         e = self.equations
         checks = 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods)
-        cost = (checks + 3 * len(e.invariants)) * len(formula_nodes(e)) + 1
+        cost = (checks + 3 * len(e.invariants)) * len(e.nodes) + 1
         wanted = min(max(_OPERATIONS // cost, 1), most)
         pairs = ((state, self.at(state[None])[0]) for state in candidates)
         known = islice((pair for pair in pairs if _is_known(pair[1])), wanted)

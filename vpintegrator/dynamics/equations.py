@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +20,15 @@ from vpintegrator.dynamics.expressions.evaluation import (
     vectorised,
     written,
 )
-from vpintegrator.dynamics.expressions.nodes import Expression, Number, Symbol, Value, below
+from vpintegrator.dynamics.expressions.nodes import Call, Number, Symbol, Value, below
 from vpintegrator.dynamics.expressions.parsing import Scope
 from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics.section import ReturnSection
+
+# functions that may vanish but in a part of the domain
+_LOCAL = {"abs", "sign", "exp", "tanh", "sigmoid", "erf"}
 
 FunctionMaker = Callable[[Sequence[Value], Sequence[Symbol], str], ComponentFunction]
 Stage = Mapping[int, Value]  # new values by the number of the component
@@ -141,6 +148,18 @@ class Equations:
         return self.scope.algebra
 
     @cached_property
+    def nodes(self) -> list[Any]:
+        """The nodes of all formulas."""
+        stages = chain.from_iterable(stage.values() for stage in self.stages)
+        return below([*self.vector_field, *stages, *self.invariants.values()])
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether a claim may hold at generic states and fail in a part of the domain."""
+        calls = [node for node in self.nodes if isinstance(node, Call)]
+        return self.rounded or any(call.function.name in _LOCAL for call in calls)
+
+    @cached_property
     def field(self) -> StateFunction:
         """The vector field as a function of states (..., dim)."""
         return StateFunction(self, self.vector_field)
@@ -187,119 +206,6 @@ def hamiltonian_rates(
         rates[q] = slopes.get(symbols[p], 0)
         rates[p] = algebra.scale(-1, slopes.get(symbols[q], 0))
     return tuple(rates[i] for i in sorted(rates))
-
-
-@dataclass(frozen=True)
-class ReturnSection:
-    """Section of a return map, in formulas of the flow's symbols.
-
-    Attributes
-    ----------
-    flow
-        The equations of the flow.
-    component
-        Number of the fixed component; for a stroboscopic map, of the time.
-    value
-        Value of the fixed component on the section.
-    sign
-        1 for crossings upwards, -1 downwards.
-    crossings
-        Number of crossings in one step.
-    energy
-        Energy on the section of a Hamiltonian flow without explicit time, else None.
-    where
-        The file and the table, for messages.
-    period
-        Period of the equations in time, for a stroboscopic map.
-    """
-
-    flow: Equations
-    component: int
-    value: Value
-    sign: int
-    crossings: int
-    energy: Value | None
-    where: str
-    period: Value | None = None
-
-    @property
-    def stroboscopic(self) -> bool:
-        """Whether the section is a phase of the time."""
-        return self.component == self.flow.explicit_time
-
-    @property
-    def conjugate(self) -> int | None:
-        """Number of the momentum that follows from the energy."""
-        if self.energy is None:
-            return None
-        positions, momenta = self.flow.halves
-        return momenta[positions.index(self.component)]
-
-    @property
-    def kept(self) -> list[int]:
-        """Numbers of the flow's components that are states of the map."""
-        left = (self.component, self.conjugate)
-        return [i for i in range(len(self.flow.symbols)) if i not in left]
-
-    @property
-    def dim(self) -> int:
-        """Number of components of the map's states."""
-        return len(self.kept)
-
-    @property
-    def is_canonical(self) -> bool:
-        """Whether the states are (q, p) of a Hamiltonian flow."""
-        return self.flow.hamiltonian is not None
-
-    @cached_property
-    def parabola(self) -> tuple[Value, Value, Value] | None:
-        """a, b and c of H - energy = a p**2/2 + b p + c, p the momentum that follows."""
-        if self.conjugate is None:
-            return None
-        e = self.flow
-        algebra = self.flow.algebra
-        p = e.symbols[self.conjugate]
-        hamiltonian = e.hamiltonian
-        assert hamiltonian is not None and self.energy is not None
-        algebra.allow_derivatives()
-        slope = algebra.gradient(hamiltonian).get(p, 0)
-        curvature = algebra.gradient(slope).get(p, 0)
-        if curvature == 0 or (isinstance(curvature, Expression) and curvature.depends & p.depends):
-            words = "follows from the energy only where the Hamiltonian is quadratic in it"
-            raise InputError(f"{self.where}: {e.components[self.conjugate]} {words}")
-        fixed = {e.symbols[self.component]: self.value, p: 0}
-        a, b, c = algebra.substitute([curvature, slope, hamiltonian], fixed)
-        return a, b, algebra.subtract(c, self.energy)
-
-    @cached_property
-    def momentum(self) -> Value | None:
-        """The momentum that follows, as a formula."""
-        if self.parabola is None:
-            return None
-        (a, b, c) = self.parabola
-        algebra = self.flow.algebra
-        square = algebra.subtract(algebra.multiply(b, b), algebra.multiply(2, a, c))
-        root = algebra.call("sqrt", square)
-        return algebra.divide(algebra.subtract(algebra.scale(self.sign, root), b), a)
-
-    @property
-    def plane(self) -> str:
-        """The section as it is written."""
-        value = self.value
-        text = "..." if isinstance(value, Expression) else f"{float(value):g}"
-        return f"{self.flow.components[self.component]} = {text}"
-
-    @property
-    def words(self) -> str:
-        """The section and its coordinates, in a sentence."""
-        names = ", ".join(self.flow.components[i] for i in self.kept)
-        way = f"period to period at {self.plane}"
-        if not self.stroboscopic:
-            direction = "upwards" if self.sign > 0 else "downwards"
-            way = f"crossing to crossing at {self.plane} {direction}"
-        several = "" if self.crossings == 1 else f", {self.crossings} in one step"
-        kind = "canonical coordinates" if self.is_canonical else "coordinates"
-        return f"from {way}{several}; {kind} ({names})"
 
 
 def is_tensor(state: object) -> bool:

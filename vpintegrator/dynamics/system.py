@@ -462,7 +462,7 @@ class System(SystemProperties):
         >>> damped.holding_at(np.array([[5.0, 0.0]]), tolerance=1e-9).divergence_free
         False
         """
-        if not self.has_formulas or self.flow is not None:
+        if not self.has_formulas or self.flow is not None or not self.equations.is_local:
             return self
         definition = holding_at(self.definition, states, tolerance)
         if definition is self.definition:

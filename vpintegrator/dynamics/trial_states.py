@@ -22,7 +22,6 @@ from vpintegrator.dynamics.claims import (
     TrialStates,
     claims_of,
     exact_states,
-    formula_nodes,
     symmetry_claim,
 )
 from vpintegrator.dynamics.crossings import coarse_states
@@ -51,14 +50,13 @@ _ROUNDS = 10
 _PROPOSALS = 64
 _BRANCHES = 64
 _BRANCHING = {"abs", "sign"}
-_LOCAL = {*_BRANCHING, "exp", "tanh", "sigmoid", "erf"}  # may vanish but in a part of the domain
 
 
 def trial_of(definition: Definition) -> TrialStates:
     """Return states of the domain of a system at which its claims are judged."""
     e = definition.equations
-    nodes = formula_nodes(e)
-    if not _are_local(e, nodes):
+    nodes = e.nodes
+    if not e.is_local:
         states = domain_states(definition, POINTS)
         return TrialStates(e, None if states is None else exact_states(states))
     affordable = _OPERATIONS // (len(nodes) + 1)
@@ -81,12 +79,6 @@ def trial_of(definition: Definition) -> TrialStates:
         domain = states.min(axis=0), states.max(axis=0)
     sample = [*_worst_states(e, states, domain), *states[:POINTS]]
     return TrialStates(e, exact_states(np.array(sample)), domain, most=len(sample))
-
-
-def _are_local(equations: Equations, nodes: Sequence[Any]) -> bool:
-    """Whether a claim may hold at generic states and fail in a part of the domain."""
-    calls = [node for node in nodes if isinstance(node, Call)]
-    return equations.rounded or any(call.function.name in _LOCAL for call in calls)
 
 
 def domain_states(definition: Definition, count: int) -> np.ndarray | None:
@@ -192,8 +184,6 @@ def holding_at(definition: Definition, states: np.ndarray, tolerance: float) -> 
         Largest relative defect of structure that holds.
     """
     e = definition.equations
-    if not _are_local(e, formula_nodes(e)):
-        return definition
     domain = states.min(axis=0), states.max(axis=0)
     trial = TrialStates(e, states, domain, exact=False)
     broken = list[str]()

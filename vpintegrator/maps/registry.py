@@ -147,7 +147,7 @@ def classical(
             if not 1 <= steps <= 1_000_000:
                 raise InputError(f"{method}: give the number of substeps behind @, as rk4@64")
         method = find_method(plain)
-    if period_flow_of(system) is not None:
+    if system.flow is not None and period_flow_of(system) is not None:
         return PeriodMap(method, system, steps)
     step = system.defaults.get("step") if step is None else step
     if step is None:

@@ -15,6 +15,7 @@ from vpintegrator.arguments import plain, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.stored import Matrices, Periods
 from vpintegrator.nn.chart_map import ChartMap
+from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.layer import check_vanishing
 from vpintegrator.nn.symmetry import (
     TOLERANCE,
@@ -133,6 +134,11 @@ class Functions(NamedTuple):
     expressions: Sequence[str]
     activation: str
     initial_scale: float
+
+    @property
+    def formulas(self) -> list[str]:
+        """The expressions, checked."""
+        return as_expressions(self.expressions) if len(self.expressions) else []
 
     @property
     def are_neurons(self) -> bool:

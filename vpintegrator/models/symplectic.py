@@ -20,7 +20,7 @@ from vpintegrator.nn import (
     SoftmaxSymplecticAttention,
     SymplecticAttention,
 )
-from vpintegrator.nn.formulas import Formulas, as_expressions
+from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.gradient_coupling import (
     ComponentPotential,
     GradientCoupling,
@@ -288,7 +288,7 @@ def _symplectic_layer(
     """
     check_even(components.moving, "; take a volume-preserving model, such as vpff")
     size = components.moving // 2
-    expressions = as_expressions(functions.expressions)
+    expressions = functions.formulas
     halves = range(size), range(size, 2 * size)
     texts = [_expressions_of(half, components, expressions) for half in halves]
     if expressions and not any(texts):

@@ -22,7 +22,6 @@ from vpintegrator.nn import (
     Rotated,
     spread_rotation,
 )
-from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.split import as_blocks
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
@@ -210,7 +209,7 @@ def pointwise_layers(
     if stack is not None:
         return [_triangular(components, functions, *stack)]
     dim = components.moving
-    expressions = as_expressions(functions.expressions)
+    expressions = functions.formulas
     blocks = as_blocks(split, dim, components.read)
     forward = [*range(len(blocks))]
     back = sweep == "symmetric"

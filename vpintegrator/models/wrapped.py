@@ -14,7 +14,7 @@ from torch import nn
 
 from vpintegrator.arguments import complex_values, of_kind, positive, shown
 from vpintegrator.errors import InputError, first_line
-from vpintegrator.models.iteration import evaluating, gradients_off, leave_inference
+from vpintegrator.models.iteration import evaluating, gradients_off, leave_inference, modes_kept
 from vpintegrator.models.model import Model
 from vpintegrator.models.stored import Origin
 from vpintegrator.nn.layer import beside, last_size
@@ -208,16 +208,15 @@ def _are_close(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 @contextmanager
-def told(model: Any, use: str) -> Iterator[None]:
-    """Say in one sentence how the network of a user fails in a use, such as "be trained"."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # whatever it raises
-        if not isinstance(model, WrappedModel):
+def in_training(model: WrappedModel) -> Iterator[None]:
+    """Keep the modes of the network of a user, and say in one sentence how it fails."""
+    with modes_kept(model.core):
+        try:
+            yield
+        except InputError:
             raise
-        raise InputError(f"{model.name} cannot {use}: {first_line(error)}") from error
+        except Exception as error:  # whatever it raises
+            raise InputError(f"{model.name} cannot be trained: {first_line(error)}") from error
 
 
 @contextmanager

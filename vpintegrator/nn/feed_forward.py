@@ -222,11 +222,6 @@ class Norm(nn.Module):
         return self.norm(x)
 
 
-def uses_batch_statistics(module: nn.Module) -> bool:
-    """Whether a module computes, in training mode, with the statistics of the batch it is given."""
-    return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
-
-
 class EncoderBlock(Layer):
     r"""An encoder block of the standard transformer, with the norm last.
 

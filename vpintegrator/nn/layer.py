@@ -341,3 +341,8 @@ def neurons_at(
         return W[:-m], bias, A
     bias = torch.cat([bias, b + (k * base[-m:]) @ W[-m:]])
     return torch.cat([W[:-m], W[:-m]], 1), bias, torch.cat([A, -A], -1)
+
+
+def uses_batch_statistics(module: nn.Module) -> bool:
+    """Whether a module computes, in training mode, with the statistics of the batch it is given."""
+    return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())

@@ -20,7 +20,7 @@ from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics import work_precision as study
 from vpintegrator.rollout.diagnostics.cost import step_table
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble, Plan
-from vpintegrator.rollout.diagnostics.registry import with_own
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, with_own
 from vpintegrator.rollout.guarded_map import GuardedMap, warn_of_failures
 from vpintegrator.rollout.reference import Progress, Reference, outside_bound, solve_reference
 from vpintegrator.rollout.report import EPSILONS, WINDOWS, Report, Run, by_name
@@ -161,7 +161,7 @@ def compare(
     >>> report.runs["rk4"].states.shape
     (2, 21, 2)
     """
-    measured = with_own(diagnostics)
+    measured = with_own(diagnostics) if diagnostics else DIAGNOSTICS
     tangent_steps = whole_number("tangent_steps", tangent_steps)
     if threshold is not None:
         threshold = positive("threshold", threshold)

@@ -50,3 +50,27 @@ def devices() -> list[str]:
     if torch.cuda.is_available():
         names += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     return names + (["mps"] if torch.backends.mps.is_available() else [])
+
+
+def wanted_on(device: str, compiled: bool | None) -> bool | None:
+    """Return whether machine code is wanted on a device: True, False, or None where it pays.
+
+    Parameters
+    ----------
+    device
+        Type of the device of a model, such as ``cpu`` or ``cuda``.
+    compiled
+        True, False or None, as users give it.
+
+    Raises
+    ------
+    InputError
+        If another value is given, or True for another device than the CPU.
+    """
+    if compiled not in (True, False, None):
+        raise InputError(f"compiled must be True, False or None, not {compiled!r}")
+    if device == "cpu":
+        return compiled
+    if compiled:
+        raise InputError(f"on {device} models run in PyTorch; machine code is for the CPU")
+    return False

@@ -179,7 +179,7 @@ def fit(
                     "give more seconds"
                 )
         candidates = [fit for fit in fits if fit not in trials.left_out] or fits
-        if not is_cheapest and stopped_by != "interrupt":
+        if len(candidates) > 1 and not is_cheapest and stopped_by != "interrupt":
             with budget.hold(BEYOND):
                 judged = iterated(candidates, training_data)
             by_orbits = {id(fit): new for fit, new in zip(candidates, judged, strict=True)}
@@ -310,7 +310,7 @@ class _Trials:
         data = self.data
         budget = self.budget
         fits = self.fits
-        reasons = [(kind, kind.admits(data)) for kind in kinds]
+        reasons = [(kind, kind.unsuited(data) or kind.admits(data)) for kind in kinds]
         admitted = [kind for kind, reason in reasons if reason is None]
         prefix = "{}: {}" if len(reasons) > 1 else "{1}"
         self.refusals += [prefix.format(kind.name, why) for kind, why in reasons if why is not None]

@@ -123,7 +123,7 @@ def shears_of(model: Model) -> list[LinearShear]:
     if not isinstance(psi, Composition):
         return []
     # unlike couplings, attention moves no state by itself
-    mixing = {id(layer) for layer in attention(model)}
+    mixing = {id(layer) for layer in attention(model)} if model.window > 1 else set[int]()
     stack = [layer for layer in psi if id(layer) not in mixing]
     if not all(map(is_prolongable, stack)):
         return []

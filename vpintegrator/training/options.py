@@ -55,7 +55,8 @@ class TrainingOptions:
     compiled: bool | None = None
 
     def __post_init__(self) -> None:
-        check_device(self.device)
+        if self.device != "cpu":
+            check_device(self.device)
         if self.recipe is not None:
             one_of("recipe", self.recipe, ["published"])
             one_of("optimizer of the published recipe", self.optimizer, ["auto", "adam"])

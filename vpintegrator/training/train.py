@@ -6,6 +6,7 @@ import math
 import os
 import time
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,20 +14,19 @@ import torch
 
 from vpintegrator.arguments import called, one_of, whole
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
-from vpintegrator.compiled.method import wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap
 from vpintegrator.models.iteration import (
     check_precision,
     leave_inference,
-    modes_kept,
     with_gradients,
 )
 from vpintegrator.models.stored import History
-from vpintegrator.models.wrapped import WithParameters, WrappedModel, told
-from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
-from vpintegrator.nn.layer import LARGEST_SEED
+from vpintegrator.models.wrapped import WithParameters, WrappedModel, in_training
+from vpintegrator.nn.feed_forward import AffineMap
+from vpintegrator.nn.layer import LARGEST_SEED, uses_batch_statistics
+from vpintegrator.runtime.devices import wanted_on
 from vpintegrator.runtime.interrupts import (
     BEYOND,
     TimeIsUp,
@@ -247,8 +247,8 @@ def optimise(
     objective = options.objective
     parameters = sum(p.numel() for p in model.parameters())
     history = History(optimizer.name, seed, parameters, device=options.device)
-    network = model.core if isinstance(model, WrappedModel) else torch.nn.Module()
-    with held_back() as signals, modes_kept(network), told(model, "be trained"):
+    guard = in_training(model) if isinstance(model, WrappedModel) else nullcontext()
+    with held_back() as signals, guard:
         if options.normalise:
             data.normalise(model)
             if model.record.history is None and options.initial_scheme == "auto":  # untrained
@@ -426,6 +426,8 @@ def compile_residual(
     InputError
         If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
     """
+    if options.compiled is False:
+        return None
     wanted = wanted_on(model.scale.device.type, options.compiled)
     if wanted is False:
         return None

@@ -408,7 +408,7 @@ class TrainingData:
             with unhurried():
                 errors = lead_time_errors(model, self.held_out(model), self.error_scale)
         change = None
-        if self.family is None:  # no attention reads parameters
+        if self.family is None and model.window > 1:  # no attention reads parameters
             windows = self.held_out(model).inputs
             change = attention_change(model, windows[:: len(windows) // 100 or 1])
         model.record = replace(

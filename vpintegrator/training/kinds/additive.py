@@ -81,12 +81,13 @@ class AdditiveHamiltonians(ModelKind):
     directions: Mapping[int, int] = field(default_factory=lambda: {2: 12, 3: 36, 4: 56})
     coefficients: int = 2_000
     name: ClassVar[str] = "additive Hamiltonians"
+    canonical: ClassVar[bool] = True
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these states have no such Hamiltonian, or None."""
         dim = data.dataset.dim
         system = data.system
-        if dim % 2 or not {"symplectic", *["volume"] * (dim == 2)} & {*forms(data)}:
+        if not {"symplectic", *["volume"] * (dim == 2)} & {*forms(data)}:
             return "the states are no positions and momenta of a symplectic map"
         if data.dataset.is_family or system.explicit_time is not None:
             return "the Hamiltonian depends on parameters, or on the time"

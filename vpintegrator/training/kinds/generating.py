@@ -363,7 +363,11 @@ class _Trial:
         known = [shapes.get(group, (0, 1, 0)) for group in groups]
         pairs = sum(count * max(times - 1, 0) for count, times, _ in known)
         self.terms = min(kind.weighted_terms, pairs * self.size // (ROWS + 1))
-        self.ties = tied_components(self.model.reversing_symmetries.numpy(), self.size)
+
+    @cached_property
+    def ties(self) -> list[list[int]]:
+        """Components that symmetries exchange."""
+        return tied_components(self.model.reversing_symmetries.numpy(), self.size)
 
     @cached_property
     def change(self) -> float:

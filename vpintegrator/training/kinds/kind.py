@@ -33,12 +33,26 @@ class Kind(ABC):
         Whether the maps keep the structure that the system has.
     iterative
         Whether training goes on as long as there is time.
+    canonical
+        Whether the maps are of positions and of as many momenta.
+    of_observations
+        Whether the maps are of states that may be incomplete.
     """
 
     name: ClassVar[str]
     explicit: ClassVar[bool] = True
     structured: ClassVar[bool] = True
     iterative: ClassVar[bool] = False
+    canonical: ClassVar[bool] = False
+    of_observations: ClassVar[bool] = False
+
+    def unsuited(self, data: TrainingData) -> str | None:
+        """Return the reason why no data of these components or claims have such a map, or None."""
+        if self.canonical and data.dataset.dim % 2:
+            return "the states are no positions and momenta"
+        if self.of_observations and not data.may_be_incomplete:
+            return "states of this system are complete: one determines the next"
+        return None
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no such map, or None."""

@@ -84,16 +84,13 @@ class DiscreteLagrangians(ModelKind):
     noise: float = -0.3
     refined: int = 200
     name: ClassVar[str] = "discrete Lagrangians"
+    of_observations: ClassVar[bool] = True
     explicit: ClassVar[bool] = False
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these states cannot be positions alone, or None."""
         system = data.dataset.system
         dataset = data.dataset
-        if not system.is_measured or dataset.is_family:
-            return "states of a system with known equations, or of many steps, are complete"
-        if system.is_canonical or system.divergence_free:
-            return "the states claim another structure"
         if 2 * dataset.dim > self.variables:
             return f"polynomials of {2 * dataset.dim} variables have too many terms"
         if dataset.shapes["train"][1] < 3:
