@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.linalg when it is used
 
-from vpintegrator.dynamics.equations import DoubleFormulas, Equations, FormulaMap
+from vpintegrator.dynamics.equations import DoubleFormulas, Equations
 from vpintegrator.dynamics.expressions.evaluation import Arithmetic, ComponentFunction, evaluator
 from vpintegrator.dynamics.expressions.nodes import (
     HIGH,
@@ -29,6 +29,7 @@ from vpintegrator.dynamics.expressions.nodes import (
     Value,
     high,
 )
+from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.errors import InputError
 
 POINTS = 12

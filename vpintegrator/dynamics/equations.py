@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,9 @@ from vpintegrator.dynamics.expressions.evaluation import (
     vectorised,
     written,
 )
-from vpintegrator.dynamics.expressions.nodes import Call, Number, Symbol, Value, below
+from vpintegrator.dynamics.expressions.nodes import Call, Expression, Number, Symbol, Value, below
 from vpintegrator.dynamics.expressions.parsing import Scope
 from vpintegrator.errors import InputError
-
-if TYPE_CHECKING:
-    from vpintegrator.dynamics.section import ReturnSection
 
 # functions that may vanish but in a part of the domain
 _LOCAL = {"abs", "sign", "exp", "tanh", "sigmoid", "erf"}
@@ -206,6 +203,119 @@ def hamiltonian_rates(
         rates[q] = slopes.get(symbols[p], 0)
         rates[p] = algebra.scale(-1, slopes.get(symbols[q], 0))
     return tuple(rates[i] for i in sorted(rates))
+
+
+@dataclass(frozen=True)
+class ReturnSection:
+    """Section of a return map, in formulas of the flow's symbols.
+
+    Attributes
+    ----------
+    flow
+        The equations of the flow.
+    component
+        Number of the fixed component; for a stroboscopic map, of the time.
+    value
+        Value of the fixed component on the section.
+    sign
+        1 for crossings upwards, -1 downwards.
+    crossings
+        Number of crossings in one step.
+    energy
+        Energy on the section of a Hamiltonian flow without explicit time, else None.
+    where
+        The file and the table, for messages.
+    period
+        Period of the equations in time, for a stroboscopic map.
+    """
+
+    flow: Equations
+    component: int
+    value: Value
+    sign: int
+    crossings: int
+    energy: Value | None
+    where: str
+    period: Value | None = None
+
+    @property
+    def stroboscopic(self) -> bool:
+        """Whether the section is a phase of the time."""
+        return self.component == self.flow.explicit_time
+
+    @property
+    def conjugate(self) -> int | None:
+        """Number of the momentum that follows from the energy."""
+        if self.energy is None:
+            return None
+        positions, momenta = self.flow.halves
+        return momenta[positions.index(self.component)]
+
+    @property
+    def kept(self) -> list[int]:
+        """Numbers of the flow's components that are states of the map."""
+        left = (self.component, self.conjugate)
+        return [i for i in range(len(self.flow.symbols)) if i not in left]
+
+    @property
+    def dim(self) -> int:
+        """Number of components of the map's states."""
+        return len(self.kept)
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the states are (q, p) of a Hamiltonian flow."""
+        return self.flow.hamiltonian is not None
+
+    @cached_property
+    def parabola(self) -> tuple[Value, Value, Value] | None:
+        """a, b and c of H - energy = a p**2/2 + b p + c, p the momentum that follows."""
+        if self.conjugate is None:
+            return None
+        e = self.flow
+        algebra = self.flow.algebra
+        p = e.symbols[self.conjugate]
+        hamiltonian = e.hamiltonian
+        assert hamiltonian is not None and self.energy is not None
+        algebra.allow_derivatives()
+        slope = algebra.gradient(hamiltonian).get(p, 0)
+        curvature = algebra.gradient(slope).get(p, 0)
+        if curvature == 0 or (isinstance(curvature, Expression) and curvature.depends & p.depends):
+            words = "follows from the energy only where the Hamiltonian is quadratic in it"
+            raise InputError(f"{self.where}: {e.components[self.conjugate]} {words}")
+        fixed = {e.symbols[self.component]: self.value, p: 0}
+        a, b, c = algebra.substitute([curvature, slope, hamiltonian], fixed)
+        return a, b, algebra.subtract(c, self.energy)
+
+    @cached_property
+    def momentum(self) -> Value | None:
+        """The momentum that follows, as a formula."""
+        if self.parabola is None:
+            return None
+        (a, b, c) = self.parabola
+        algebra = self.flow.algebra
+        square = algebra.subtract(algebra.multiply(b, b), algebra.multiply(2, a, c))
+        root = algebra.call("sqrt", square)
+        return algebra.divide(algebra.subtract(algebra.scale(self.sign, root), b), a)
+
+    @property
+    def plane(self) -> str:
+        """The section as it is written."""
+        value = self.value
+        text = "..." if isinstance(value, Expression) else f"{float(value):g}"
+        return f"{self.flow.components[self.component]} = {text}"
+
+    @property
+    def words(self) -> str:
+        """The section and its coordinates, in a sentence."""
+        names = ", ".join(self.flow.components[i] for i in self.kept)
+        way = f"period to period at {self.plane}"
+        if not self.stroboscopic:
+            direction = "upwards" if self.sign > 0 else "downwards"
+            way = f"crossing to crossing at {self.plane} {direction}"
+        several = "" if self.crossings == 1 else f", {self.crossings} in one step"
+        kind = "canonical coordinates" if self.is_canonical else "coordinates"
+        return f"from {way}{several}; {kind} ({names})"
 
 
 def is_tensor(state: object) -> bool:
@@ -424,106 +534,3 @@ class FormulaDomain:
         told = ", ".join(f"{names[e.arguments[k]]} = {numbers[k]:.6g}" for k in used)
         text = written(node, names) if can_be_written(node) else "a long formula"
         return f"{told} is outside of the domain of {text}"
-
-
-class FormulaMap:
-    """The stages of a map, one after the other, as often as a step has them.
-
-    Parameters
-    ----------
-    equations
-        Equations with ``stages``. With open parameters the formulas take arrays of their values.
-    make
-        Returns the function of formulas, symbols and a library; of rounded or exact numbers.
-
-    Examples
-    --------
-    >>> from vpintegrator.dynamics.equations import FormulaMap
-    >>> system = vp.load_system('''
-    ... state = ["q", "p"]
-    ... [[map]]
-    ... p = "p + sin(q)"
-    ... [[map]]
-    ... q = "q + p"
-    ... ''')
-    >>> FormulaMap(system.equations).columns(np.array([0.0, 1.0]), "numpy")
-    [np.float64(1.0), np.float64(1.0)]
-    """
-
-    def __init__(self, equations: Equations, make: FunctionMaker = vectorised) -> None:
-        self._equations = equations
-        arguments = equations.arguments
-
-        def functions(
-            parts: Sequence[Mapping[Any, Value]], library: str
-        ) -> list[ComponentFunction]:
-            return [make(list(part.values()), arguments, library) for part in parts]
-
-        self._made = cache(partial(functions, equations.stages))
-        self._slopes = cache(lambda: functions(equations.stage_slopes, "numpy"))
-
-    def iteration(self, parameters: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the map of states (n, dim), each with values of open parameters, (n, name)."""
-        return lambda rows: self.images(rows, [*parameters.T])
-
-    def images(self, states: np.ndarray, parameters: Sequence[Any] = ()) -> np.ndarray:
-        """Return images of states (..., dim), with the values of open parameters one by one."""
-        with np.errstate(all="ignore"):  # escaping orbits are not finite
-            columns = self.columns([*np.moveaxis(states, -1, 0)], "numpy", parameters)
-        images: np.ndarray = stack_rows(columns, states[..., 0], -1)
-        return images
-
-    def columns(
-        self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
-    ) -> list[Any]:
-        """Return the components of the image; components may be numbers, arrays or tensors."""
-        *_, values = self.stagewise(components, library, parameters)
-        return values
-
-    def stagewise(
-        self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
-    ) -> Iterator[list[Any]]:
-        """Yield the components after each stage of a step, as for ``columns``; one list for all."""
-        if len(parameters) != len(self._equations.open):
-            raise InputError("parameters of this map are left open; their values are needed")
-        values = list(components)
-        for _ in range(self._equations.iterations):
-            for stage, function in zip(self._equations.stages, self._made(library), strict=True):
-                for i, value in zip(stage, function(*values, *parameters), strict=True):
-                    values[i] = value
-                yield values
-
-    def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
-        """States (part + 1, state, dim) after equal parts of the stages, or None of too few."""
-        e = self._equations
-        count = e.iterations * len(e.stages)
-        if count < parts:
-            return None
-        wanted = {(k * count) // parts for k in range(1, parts + 1)}
-        with np.errstate(all="ignore"):
-            between = [
-                stack_rows(values, states[:, 0], -1)
-                for number, values in enumerate(self.stagewise([*states.T], "numpy"), start=1)
-                if number in wanted
-            ]
-        return np.stack([states, *between])
-
-    def jacobian(self, components: np.ndarray, parameters: Sequence[Any] = ()) -> np.ndarray:
-        """Return derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""
-        e = self._equations
-        dim = len(components)
-        shape = components.shape[1:]
-        point = np.array(components, dtype=np.result_type(components, np.float64))
-        result = np.zeros((dim, dim, *shape), point.dtype)
-        result[range(dim), range(dim)] = 1.0
-        made = self._made("numpy"), e.stage_slopes, self._slopes()
-        for _ in range(e.iterations):
-            for stage, function, places, slopes in zip(e.stages, *made, strict=True):
-                rows = {i: np.zeros((dim, *shape), point.dtype) for i in stage}
-                for (i, j), slope in zip(places, slopes(*point, *parameters), strict=True):
-                    rows[i] += slope * result[j]
-                values = function(*point, *parameters)
-                for i, value in zip(stage, values, strict=True):
-                    result[i] = rows[i]
-                    point[i] = value
-        return result

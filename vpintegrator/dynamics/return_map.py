@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.crossings import AdaptiveSteps, Event, follow
-from vpintegrator.dynamics.equations import Equations, stack_rows
+from vpintegrator.dynamics.equations import Equations, ReturnSection, stack_rows
 from vpintegrator.dynamics.expressions.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import SystemProperties
-from vpintegrator.dynamics.section import ReturnSection
 from vpintegrator.dynamics.switches import (
     between_switches,
     follow_to,

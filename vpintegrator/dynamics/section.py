@@ -15,8 +15,7 @@ form dq dp exactly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from vpintegrator.dynamics.claims import (
     TrialStates,
     exact_states,
 )
-from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions.nodes import HIGH, Expression, Number, Symbol, Value, high
 from vpintegrator.dynamics.expressions.parsing import Scope, parse
 from vpintegrator.dynamics.reading import check_table
@@ -39,119 +38,6 @@ _KEYS |= {"energy": (str, int, float), "initial_conditions": Mapping}
 ENERGY = "energy"  # a parameter of return maps
 _MOST_CROSSINGS = 10_000
 SAMPLED = 6  # points at which a mirror symmetry is tried
-
-
-@dataclass(frozen=True)
-class ReturnSection:
-    """Section of a return map, in formulas of the flow's symbols.
-
-    Attributes
-    ----------
-    flow
-        The equations of the flow.
-    component
-        Number of the fixed component; for a stroboscopic map, of the time.
-    value
-        Value of the fixed component on the section.
-    sign
-        1 for crossings upwards, -1 downwards.
-    crossings
-        Number of crossings in one step.
-    energy
-        Energy on the section of a Hamiltonian flow without explicit time, else None.
-    where
-        The file and the table, for messages.
-    period
-        Period of the equations in time, for a stroboscopic map.
-    """
-
-    flow: Equations
-    component: int
-    value: Value
-    sign: int
-    crossings: int
-    energy: Value | None
-    where: str
-    period: Value | None = None
-
-    @property
-    def stroboscopic(self) -> bool:
-        """Whether the section is a phase of the time."""
-        return self.component == self.flow.explicit_time
-
-    @property
-    def conjugate(self) -> int | None:
-        """Number of the momentum that follows from the energy."""
-        if self.energy is None:
-            return None
-        positions, momenta = self.flow.halves
-        return momenta[positions.index(self.component)]
-
-    @property
-    def kept(self) -> list[int]:
-        """Numbers of the flow's components that are states of the map."""
-        left = (self.component, self.conjugate)
-        return [i for i in range(len(self.flow.symbols)) if i not in left]
-
-    @property
-    def dim(self) -> int:
-        """Number of components of the map's states."""
-        return len(self.kept)
-
-    @property
-    def is_canonical(self) -> bool:
-        """Whether the states are (q, p) of a Hamiltonian flow."""
-        return self.flow.hamiltonian is not None
-
-    @cached_property
-    def parabola(self) -> tuple[Value, Value, Value] | None:
-        """a, b and c of H - energy = a p**2/2 + b p + c, p the momentum that follows."""
-        if self.conjugate is None:
-            return None
-        e = self.flow
-        algebra = self.flow.algebra
-        p = e.symbols[self.conjugate]
-        hamiltonian = e.hamiltonian
-        assert hamiltonian is not None and self.energy is not None
-        algebra.allow_derivatives()
-        slope = algebra.gradient(hamiltonian).get(p, 0)
-        curvature = algebra.gradient(slope).get(p, 0)
-        if curvature == 0 or (isinstance(curvature, Expression) and curvature.depends & p.depends):
-            words = "follows from the energy only where the Hamiltonian is quadratic in it"
-            raise InputError(f"{self.where}: {e.components[self.conjugate]} {words}")
-        fixed = {e.symbols[self.component]: self.value, p: 0}
-        a, b, c = algebra.substitute([curvature, slope, hamiltonian], fixed)
-        return a, b, algebra.subtract(c, self.energy)
-
-    @cached_property
-    def momentum(self) -> Value | None:
-        """The momentum that follows, as a formula."""
-        if self.parabola is None:
-            return None
-        (a, b, c) = self.parabola
-        algebra = self.flow.algebra
-        square = algebra.subtract(algebra.multiply(b, b), algebra.multiply(2, a, c))
-        root = algebra.call("sqrt", square)
-        return algebra.divide(algebra.subtract(algebra.scale(self.sign, root), b), a)
-
-    @property
-    def plane(self) -> str:
-        """The section as it is written."""
-        value = self.value
-        text = "..." if isinstance(value, Expression) else f"{float(value):g}"
-        return f"{self.flow.components[self.component]} = {text}"
-
-    @property
-    def words(self) -> str:
-        """The section and its coordinates, in a sentence."""
-        names = ", ".join(self.flow.components[i] for i in self.kept)
-        way = f"period to period at {self.plane}"
-        if not self.stroboscopic:
-            direction = "upwards" if self.sign > 0 else "downwards"
-            way = f"crossing to crossing at {self.plane} {direction}"
-        several = "" if self.crossings == 1 else f", {self.crossings} in one step"
-        kind = "canonical coordinates" if self.is_canonical else "coordinates"
-        return f"from {way}{several}; {kind} ({names})"
 
 
 def parameter_scope(equations: Equations) -> Scope:

@@ -15,7 +15,6 @@ from vpintegrator.arguments import called, of_kind, whole
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.definition import read_definition, within_reach
 from vpintegrator.dynamics.equations import (
-    FormulaMap,
     MatrixFunction,
     ScalarFunction,
     StateFunction,
@@ -24,6 +23,7 @@ from vpintegrator.dynamics.equations import (
     is_tensor,
     stack_rows,
 )
+from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.dynamics.reading import plain_value

@@ -25,8 +25,9 @@ from vpintegrator.dynamics.claims import (
     symmetry_claim,
 )
 from vpintegrator.dynamics.crossings import coarse_states
-from vpintegrator.dynamics.equations import DoubleFormulas, Equations, FormulaMap, stack_rows
+from vpintegrator.dynamics.equations import DoubleFormulas, Equations, stack_rows
 from vpintegrator.dynamics.expressions.nodes import Call, Expression
+from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.errors import InputError
