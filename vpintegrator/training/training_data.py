@@ -204,9 +204,17 @@ class TrainingData:
 
         These are measured or observed states that claim neither volume nor a symplectic form.
         """
+        return self.why_complete is None
+
+    @property
+    def why_complete(self) -> str | None:
+        """The reason why one state determines the next; None where states may be incomplete."""
         system = self.dataset.system
-        claimed = system.is_canonical or system.divergence_free
-        return system.is_measured and not (claimed or self.dataset.is_family)
+        if not system.is_measured or self.dataset.is_family:
+            return "states of a system with known equations, or of many steps, are complete"
+        if system.is_canonical or system.divergence_free:
+            return "the states claim another structure"
+        return None
 
     def has_windows(self, window: int) -> bool:
         """Whether training trajectories are longer than a window of so many states."""

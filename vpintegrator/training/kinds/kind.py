@@ -50,9 +50,7 @@ class Kind(ABC):
         """Return the reason why no data of these components or claims have such a map, or None."""
         if self.canonical and data.dataset.dim % 2:
             return "the states are no positions and momenta"
-        if self.of_observations and not data.may_be_incomplete:
-            return "states of this system are complete: one determines the next"
-        return None
+        return data.why_complete if self.of_observations else None
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no such map, or None."""

@@ -91,6 +91,8 @@ class DiscreteLagrangians(ModelKind):
         """Return the reason why these states cannot be positions alone, or None."""
         system = data.dataset.system
         dataset = data.dataset
+        if reason := self.unsuited(data):
+            return reason
         if 2 * dataset.dim > self.variables:
             return f"polynomials of {2 * dataset.dim} variables have too many terms"
         if dataset.shapes["train"][1] < 3:
