@@ -7,7 +7,8 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import weights
 from vpintegrator.errors import InputError
-from vpintegrator.training import KINDS, Network, TrainingOptions, search
+from vpintegrator.training import KINDS, GeneratingFunctions, Network, TrainingOptions, search
+from vpintegrator.training.kinds.kind import forms
 from vpintegrator.training.training_data import TrainingData
 
 EAGER = TrainingOptions(compiled=False)
@@ -175,3 +176,17 @@ def test_equations_are_recommended_only_where_they_help(system, name, arguments,
     with pytest.raises(InputError) as caught:
         vp.fit(dataset, [network], epochs=1)
     assert ("--equations" in str(caught.value)) == helps
+
+
+def test_volume_is_kept_in_states_whose_chart_is_canonical(tmp_path):
+    """The declared chart is singular near the origin, where the states are not."""
+    data = vp.generate("charged-particle", tmp_path / "a.h5", count=20, steps=20)
+    training_data = TrainingData(data)
+    assert forms(training_data) == ("symplectic", "volume")
+    kind = GeneratingFunctions(form="volume")
+    model = kind.build(training_data, "vpgf", 0, {"degree": 2})
+    assert model.coordinates.chart is None
+    symplectic = GeneratingFunctions(form="symplectic")
+    assert symplectic.build(training_data, "sgf", 0, {"degree": 2}).coordinates.chart is not None
+    canonical = vp.generate("pendulum", tmp_path / "b.h5", count=20, steps=20)
+    assert forms(TrainingData(canonical)) == ("symplectic",)

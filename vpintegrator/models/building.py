@@ -266,8 +266,8 @@ def _chart(
         reason = f"the file of {system.name} declares none"
     elif chart.jumps and (neurons or "window" in known or arguments.get("window") not in (None, 1)):
         reason = "it has an angle, in which only one-step models of polynomials are periodic"
-    elif architecture and architecture.canonical and not chart.system.is_hamiltonian:
-        reason = "the system is not Hamiltonian in its coordinates"
+    elif architecture and architecture.canonical and not chart.system.is_canonical:
+        reason = "its coordinates are no positions and momenta"
     if wanted and reason:
         raise InputError(f"no model in the coordinates of a chart: {reason}; leave out chart")
     keeps = architecture is None or "cyclic" in known
@@ -320,7 +320,7 @@ def _of_system(
     placed = (in_chart or system.is_discrete) and "explicit_time" in known
     if placed and functions == "polynomial":
         arguments.setdefault("cyclic", system.cyclic)
-        if not system.is_hamiltonian:  # gradient couplings conserve momenta of cyclic components
+        if not system.is_canonical:  # gradient couplings conserve momenta of cyclic components
             last = [*range(system.dim - len(system.conserved), system.dim)]
             if system.family is None and system.conserved == last:
                 arguments.setdefault("conserved", last)

@@ -52,8 +52,6 @@ class Couplings(ModelKind):
 
     Attributes
     ----------
-    form
-        ``symplectic`` or ``volume``; None for the one that suits the system.
     architecture
         Name of the architecture, such as ``vpt``; None for maps of single states of the form.
     training
@@ -73,7 +71,6 @@ class Couplings(ModelKind):
         Error at which the growth ends: that of data at usual tolerances.
     """
 
-    form: str | None = None
     architecture: str | None = None
     training: TrainingOptions = field(default_factory=TrainingOptions)
     iterations: int = 4_000

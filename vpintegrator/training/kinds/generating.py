@@ -134,8 +134,6 @@ class GeneratingFunctions(ModelKind):
 
     Attributes
     ----------
-    form
-        ``symplectic`` or ``volume``.
     components
         Largest number of moving components: polynomials of more have too many terms. Beside exact
         terms the iteration inverts a matrix of ``exact_components`` at most.

@@ -86,15 +86,24 @@ class ModelKind(Kind):
         Arguments of the model that stay as they are, by name.
     reversible, chart, dtype
         Arguments of :func:`vpintegrator.models.build`.
+    form
+        Form that the maps keep, ``symplectic`` or ``volume``; None for the one that suits the
+        system.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
     reversible: bool | None = None
     chart: bool | None = None
     dtype: str = "float64"
+    form: str | None = None
 
     def chart_of(self, data: TrainingData) -> bool | None:
-        """Return whether models work in the system's chart; None where the system decides."""
+        """Return whether models work in the system's chart; None where the system decides.
+
+        The volume of the states themselves is kept without a chart in which the form is symplectic.
+        """
+        if self.chart is None and self.form == "volume" and "symplectic" in forms(data):
+            return False
         return data.chart if self.chart is None else self.chart
 
     def build(
@@ -186,10 +195,16 @@ def claims_structure(data: TrainingData) -> bool:
 
 
 def forms(data: TrainingData) -> tuple[str, ...]:
-    """Return the forms that the map may preserve: symplectic, volume; the error decides."""
+    """Return the forms that the map may preserve: symplectic, volume; the error decides.
+
+    A map that is symplectic in a chart may preserve the volume of the states themselves.
+    """
     if claims_structure(data):
-        name = suited(data.system, {"functions": "polynomial"}, data.chart)
-        return {"sp": ("symplectic",), "vp": ("volume",)}.get(name[:2], ())
+        system = data.system
+        name = suited(system, {"functions": "polynomial"}, data.chart)
+        form = {"sp": ("symplectic",), "vp": ("volume",)}.get(name[:2], ())
+        is_in_chart = "symplectic" in form and not system.is_canonical
+        return (*form, "volume") if is_in_chart and system.divergence_free else form
     # in two dimensions the symplectic form is the area
     even = data.dataset.dim > 2 and data.dataset.dim % 2 == 0
     return ("symplectic", "volume") if even else ("volume",)
