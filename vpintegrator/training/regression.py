@@ -7,7 +7,7 @@ are accumulated shear by shear, and the error is that of the linearised equation
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,7 @@ STEPS = 50  # of orbits by which the penalty of maps of windows is chosen, if th
 ORBITS = 100
 ITERATED = 30  # of these orbits, for many more steps
 MANY = 500
+TOGETHER = 8  # penalties whose orbits are iterated at once
 PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
 DENSE = 10.0 ** np.arange(-30, 3, 0.5)  # of windows, as orbits are lost from a penalty on
 
@@ -295,17 +296,22 @@ def _stable_penalty(
     windows = model.coordinates(orbits.inputs[:ITERATED].double().cpu()).detach()
     domain = Bounds.twice(states, layer.angles)
 
-    def lost(k: int, most: float) -> int:
-        c = torch.from_numpy(solutions[k])  # (term, dim)
-        return lost_orbits(
-            lambda z: layer.shifted(z, layer.values(z) @ c), windows, domain, most, MANY
-        )
+    def lost(numbers: Sequence[int], most: float) -> np.ndarray:
+        C = torch.from_numpy(solutions[numbers])  # (solution, term, dim)
+        many = windows.expand(len(numbers), *windows.shape)  # (solution, orbit, window, dim)
 
-    stable = next((k for k in larger if not lost(k, 1)), None)
-    if stable is not None:
-        return stable
-    # all lose orbits, and count fewer steps: they take long to be told apart
-    return min(larger, key=lambda k: lost(k, math.inf))
+        def step(z: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+            return layer.shifted(z, layer.values(z) @ C[kept])
+
+        return lost_orbits(step, many, domain, most, MANY)
+
+    parts = [larger[first : first + TOGETHER] for first in range(0, len(larger), TOGETHER)]
+    for part in parts:
+        stable = np.flatnonzero(lost(part, 1) == 0)
+        if len(stable):
+            return part[stable[0]]
+    # all lose orbits
+    return larger[int(np.concatenate([lost(part, math.inf) for part in parts]).argmin())]
 
 
 @torch.no_grad()

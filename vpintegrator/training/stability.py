@@ -35,42 +35,51 @@ class Bounds(NamedTuple):
 
 @torch.no_grad()
 def lost_orbits(
-    step: Callable[[torch.Tensor], torch.Tensor],
+    step: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     windows: torch.Tensor,
     domain: Bounds,
     most: float = np.inf,
     steps: int = 1_000,
-) -> int:
-    """Return the number of orbits that are not finite, or leave a range, while a map is iterated.
+) -> np.ndarray:
+    """Return the numbers of orbits (map,) that leave a range while several maps are iterated.
 
     Parameters
     ----------
     step
-        Map of windows (orbit, window, dim) to the next ones.
+        Maps of windows (map, orbit, window, dim) to the next ones, for some of the maps, whose
+        numbers it gets.
     windows
-        First windows, (orbit, window, dim).
+        First windows, (map, orbit, window, dim).
     domain
-        The range.
+        The range; orbits that are not finite have left it.
     most
-        Number of lost orbits from which on the iteration ends.
+        Number of lost orbits from which on a map is iterated no more.
     steps
-        Calls of the map.
+        Calls of the maps.
 
     Examples
     --------
     >>> from vpintegrator.training.stability import Bounds, lost_orbits
     >>> windows = torch.tensor([[[1.0]], [[1e-3]]])
-    >>> lost_orbits(lambda z: 2 * z, windows, Bounds.twice(windows), steps=5)
-    1
+    >>> factors = torch.tensor([1.0, 2.0])[:, None, None, None]
+    >>> maps = lambda z, kept: factors[kept] * z
+    >>> lost_orbits(maps, windows.expand(2, 2, 1, 1), Bounds.twice(windows), steps=5)
+    array([0, 1])
     """
-    count = len(windows)
+    inside = torch.ones(windows.shape[:2], dtype=torch.bool)  # (map, orbit)
+    kept = torch.arange(len(windows))
     for _ in range(steps):
         check_time()
-        windows = step(windows)
-        windows = windows[domain.holds(windows).all(-1)]
-        if not len(windows) or count - len(windows) >= most:
+        windows = step(windows, kept)
+        inside[kept] &= domain.holds(windows).all(-1)
+        windows = torch.where(inside[kept, :, None, None], windows, 0.0)  # lost ones do not return
+        count = (~inside[kept]).sum(1)
+        goes_on = (count < most) & (count < inside.shape[1])
+        kept = kept[goes_on]
+        windows = windows[goes_on]
+        if not len(kept):
             break
-    return count - len(windows)
+    return (~inside).sum(1).numpy()
 
 
 def half_of_digits(error: float) -> float:
