@@ -25,6 +25,9 @@ _ARRAYS = "make a dataset of it with: vp-import {0}"
 KINDS = {
     "dataset": FileKind("a dataset", "train a model on it with: vp-train {0}"),
     "model": FileKind("a model", "compare it with: vp-rollout {0}"),
+    "checkpoint": FileKind(
+        "the checkpoint of a training", "give it to the training as vp.train(checkpoint=...)"
+    ),
     "rollout": FileKind("a rollout", "draw it with: vp-plot {0}"),
     "shard-1": FileKind("one part of a dataset", "give the file of the whole dataset"),
     "system": FileKind("a description of a system", "make a dataset of it with: vp-gen {0}"),

@@ -13,6 +13,7 @@ from torch.func import jacrev, vmap
 
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
+from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.training.least_squares import DampedIteration, NormalEquations, Residual
@@ -118,6 +119,21 @@ class Optimizer(ABC):
 
     def roll_back(self) -> None:  # noqa: B027
         """Go on from the better weights that the model has been set back to, more carefully."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return tensors by which :meth:`restore` goes on between two epochs.
+
+        Raises
+        ------
+        InputError
+            If the optimizer keeps none.
+        """
+        able = ", ".join(each.name for each in BY_NAME.values() if each.follows_gradients)
+        raise InputError(f"{self.name} keeps no checkpoint; leave it out, or use one of {able}")
+
+    def restore(self, state: dict[str, torch.Tensor]) -> None:
+        """Go on from a state, with the weights of the model at that time."""
+        raise NotImplementedError
 
     def ready(self, pair: Pair) -> Pair:
         """Return inputs with noise, and the states to be predicted from them."""
@@ -349,6 +365,35 @@ class Adam(Optimizer):
         self.rate *= 0.3
         self.optimizer.state.clear()
 
+    def torch_optimizers(self) -> list[torch.optim.Optimizer]:
+        """Return all optimizers of torch whose moments are a part of the state."""
+        return [self.optimizer]
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return rate, random numbers and moments."""
+        rate = torch.tensor(self.rate, dtype=torch.float64, device="cpu")
+        state = {"rate": rate, "generator": self.generator.get_state()}
+        for i, optimizer in enumerate(self.torch_optimizers()):
+            for place, moments in optimizer.state_dict()["state"].items():
+                for name, value in moments.items():
+                    state[f"{i}.{place}.{name}"] = torch.as_tensor(value)
+        return state
+
+    def restore(self, state: dict[str, torch.Tensor]) -> None:
+        """Go on from a state, with the weights of the model at that time."""
+        self.rate = float(state["rate"])
+        self.generator.set_state(state["generator"])
+        for i, optimizer in enumerate(self.torch_optimizers()):
+            moments: dict[int, dict[str, Any]] = {}
+            for name, value in state.items():
+                number, _, rest = name.partition(".")
+                if number == str(i):
+                    place, _, moment = rest.partition(".")
+                    # whole numbers again, as powers by integer tensors are in single precision
+                    number_or_tensor = value if value.is_floating_point() else int(value)
+                    moments.setdefault(int(place), {})[moment] = number_or_tensor
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+
 
 class PublishedAdam(Adam):
     r"""Adam as in arXiv 2312.11166: large batches, and a rate that falls exponentially.
@@ -437,6 +482,10 @@ class ManifoldAdam(Adam):
         super().move(gradient, rate)
         self.on_manifold.param_groups[0]["lr"] = rate
         self.on_manifold.step()
+
+    def torch_optimizers(self) -> list[torch.optim.Optimizer]:
+        """Return both optimizers."""
+        return [self.optimizer, self.on_manifold]
 
     def roll_back(self) -> None:
         """Reset the moments of both optimizers, and reduce the learning rate."""

@@ -37,6 +37,7 @@ from vpintegrator.runtime.interrupts import (
     until,
 )
 from vpintegrator.runtime.threads import torch_threads
+from vpintegrator.training.checkpoint import Checkpoint
 from vpintegrator.training.initial_scheme import start_as_splitting
 from vpintegrator.training.optimizers import (
     BY_NAME,
@@ -85,6 +86,7 @@ def train(
     seed: int = 0,
     device: str | torch.device = "cpu",
     compiled: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: Show | bool | None = None,
 ) -> History:
     r"""Train ``model`` in place; it ends with the weights of least validation error.
@@ -148,9 +150,14 @@ def train(
         compilation when a model is seen for the first time. By default where that is possible and
         takes less than half of the seconds; ``not_compiled`` of the history says why not, and
         ``compiler_seconds`` how long the compiler took.
+    checkpoint
+        File in which the state of the training is kept. Where it exists the training goes on from
+        it, bit for bit as if it had not been interrupted, up to the same limits. Optimizers that
+        follow gradients keep one.
     progress
         Called after every epoch; or True for a bar on standard error, False for none. By default
         there is a bar where standard error is a terminal.
+
     Returns
     -------
     History
@@ -194,11 +201,16 @@ def train(
         called("progress", progress, "a function, true or false")
     seed = whole("seed", seed, 0, LARGEST_SEED)
     patience = None if patience is None else whole("patience", patience)
+    kept = None if checkpoint is None else Checkpoint(checkpoint)
     with held_back() as signals:
         if data.has("test"):  # groups that are cut in time differ in length
             data.pairs(model, "test")
         history = optimise(
-            model, data, budget, options, patience=patience, seed=seed, progress=progress
+            *(model, data, budget, options),
+            patience=patience,
+            seed=seed,
+            checkpoint=kept,
+            progress=progress,
         )
         if not math.isfinite(history.best_validation_error):
             raise InputError(
@@ -223,6 +235,7 @@ def optimise(
     *,
     patience: int | None = None,
     seed: int = 0,
+    checkpoint: Checkpoint | None = None,
     progress: Show | bool | None = None,
 ) -> History:
     """Train a model in place within a budget; it ends with the weights of least validation error.
@@ -235,6 +248,8 @@ def optimise(
         Limits, and how the model is trained.
     patience, seed, progress
         Arguments of :func:`train`.
+    checkpoint
+        State that the training goes on from, and that it keeps.
 
     Raises
     ------
@@ -288,8 +303,17 @@ def optimise(
             model.eval()
             if model.record.history is not None:  # trained before: those weights may stay the best
                 history.best_validation_error = relative_error(model, *held_out, scale=scale)
+            earlier = 0.0  # seconds of the training that was interrupted
+            if checkpoint is not None:
+                checkpoint.identify(model, held_out.inputs, budget, options)
+                best = checkpoint.resume(model, solver, history) or best
+                earlier = history.used
             improved_epoch = 0
             improved_error = math.inf
+            for epoch, error in zip(history.epoch, history.validation_error, strict=True):
+                if error < _IMPROVED * improved_error:
+                    improved_epoch = epoch
+                    improved_error = error
 
             while not history.stopped_by:
                 if history.best_validation_error <= budget.target:
@@ -300,6 +324,9 @@ def optimise(
                     history.stopped_by = "seconds"
                 elif patience and history.epochs - improved_epoch >= patience:
                     history.stopped_by = "patience"
+                if checkpoint is not None and history.epochs:
+                    ends = bool(history.stopped_by)
+                    checkpoint.note(model, best, solver, history, last=ends)
                 if history.stopped_by:
                     continue
 
@@ -308,7 +335,7 @@ def optimise(
                 error = relative_error(model, *held_out, compiled=machine, scale=scale)
                 before = history.best_validation_error
                 with held_back():  # the best error and the best weights belong together
-                    if history.add(budget.used, training_error, error):
+                    if history.add(earlier + budget.used, training_error, error):
                         best = _weights(model)
                 if error < _IMPROVED * improved_error:
                     improved_epoch = history.epochs
@@ -330,6 +357,8 @@ def optimise(
                     progress(history)
 
         history.stopped_by = end.by or history.stopped_by
+        if checkpoint is not None:
+            checkpoint.write(history)
         if end.by == "interrupt" and not history.epochs:
             model.load_state_dict(best)
             raise KeyboardInterrupt
