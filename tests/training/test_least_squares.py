@@ -16,15 +16,16 @@ from vpintegrator.training.least_squares import (
     NormalEquations,
     Residual,
     SequentialQR,
+    Spectrum,
     trimmed,
 )
 
 RNG = np.random.default_rng
 
 
-def factored(A, b):
+def factored(A, b, keep=False):
     """The factor of equations (row, column) or (group, row, column)."""
-    qr, right = SequentialQR(A.shape[-1]), b.shape[A.ndim - 1 :]
+    qr, right = SequentialQR(A.shape[-1], keep), b.shape[A.ndim - 1 :]
     qr.add(A.reshape(-1, A.shape[-1]), b.reshape(-1, *right))
     return qr
 
@@ -74,11 +75,21 @@ def test_first_columns_keep_the_coefficients_that_they_have_alone():
 def test_ridge_is_an_augmented_system():
     A, b = RNG(0).normal(size=(12, 9)), RNG(1).normal(size=12)
     weights, penalties = RNG(2).uniform(1, 30, 9), [1e-8, 1e-3, 2.0]
-    qr = factored(A, b)
-    for solution in qr.ridge(weights, penalties):
-        augmented = np.vstack([A, math.sqrt(12 * solution.penalty) * np.diag(weights)])
-        expected = np.linalg.lstsq(augmented, np.append(b, np.zeros(9)))[0]
-        np.testing.assert_allclose(solution.coefficients, expected, rtol=1e-8, atol=1e-12)
+    for qr in (factored(A, b), factored(A, b, keep=True)):
+        for solution in qr.ridge(weights, penalties):
+            augmented = np.vstack([A, math.sqrt(12 * solution.penalty) * np.diag(weights)])
+            expected = np.linalg.lstsq(augmented, np.append(b, np.zeros(9)))[0]
+            np.testing.assert_allclose(solution.coefficients, expected, rtol=1e-8, atol=1e-12)
+
+
+def test_rows_that_are_left_out_one_by_one_are_groups_of_one():
+    A, b = RNG(0).normal(size=(9, 6)), RNG(1).normal(size=(9, 2))
+    penalties = np.array([1e-14, 1e-3, 2.0])
+    errors = Spectrum(A, b).left_out(penalties)
+    left_out = LeftOut(A[:, None], A[:, None], b[:, None], np.arange(9))
+    qr = factored(A, b, keep=True)
+    for error, solution in zip(errors, qr.ridge(np.ones(6), penalties), strict=True):
+        assert left_out.choice(solution).square == pytest.approx((error**2).mean(), rel=1e-9)
 
 
 # errors of what is left out
@@ -90,9 +101,12 @@ def test_ridge_is_an_augmented_system():
     columns=st.integers(1, 4),
     rows=st.integers(1, 3),
     right_sides=st.sampled_from([(), (1,), (3,)]),
-    penalty=st.sampled_from([0.0, 1e-3, 0.5]),
+    penalty=st.sampled_from([0.0, 1e-12, 1e-3, 0.5]),
+    keep=st.booleans(),
 )
-def test_left_out_errors_are_those_of_refits(seed, sizes, columns, rows, right_sides, penalty):
+def test_left_out_errors_are_those_of_refits(
+    seed, sizes, columns, rows, right_sides, penalty, keep
+):
     rng = RNG(seed)
     groups = sum(sizes)
     A = rng.normal(size=(groups, rows, columns))
@@ -101,7 +115,7 @@ def test_left_out_errors_are_those_of_refits(seed, sizes, columns, rows, right_s
     folds = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
 
     def fit(kept):
-        qr = factored(A[kept], b[kept])
+        qr = factored(A[kept], b[kept], keep)
         if not penalty:
             return solved(qr)
         return next(qr.ridge(weights, [penalty * groups * rows / qr.rows]))  # equal in all fits

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,8 @@ from scipy import linalg
 from vpintegrator.compiled import NotCompilable, SymmetricMatrix
 from vpintegrator.errors import InputError
 from vpintegrator.runtime.interrupts import check_time
+
+PENALTIES = 10.0 ** np.arange(-30, 3, 0.5)  # ridge penalties, relative to the number of rows
 
 
 class SequentialQR:
@@ -40,6 +42,8 @@ class SequentialQR:
     ----------
     columns : int
         Number of columns of the matrix.
+    keep
+        Whether ridge regressions see the rows themselves, so that leverages near one are known.
 
     Examples
     --------
@@ -53,9 +57,10 @@ class SequentialQR:
     True
     """
 
-    def __init__(self, columns: int) -> None:
+    def __init__(self, columns: int, keep: bool = False) -> None:
         self.columns = columns
         self.rows = 0
+        self._kept: list[np.ndarray] | None = [] if keep else None
         self._triangle = np.zeros((0, columns))  # (row, column and right side)
         self._right_sides: tuple[int, ...] = ()
 
@@ -64,6 +69,8 @@ class SequentialQR:
         check_time()
         self._right_sides = right.shape[1:]
         rows = np.column_stack([matrix, right])  # (row, column and right side)
+        if self._kept is not None:
+            self._kept.append(rows)
         stacked = np.vstack([self._triangle, rows]) if self.rows else rows
         self.rows += len(rows)
         # PyTorch keeps to the threads that it was given
@@ -71,10 +78,11 @@ class SequentialQR:
 
     def system(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the triangle and its right sides."""
-        # (row, column), (row, right side)
-        R = self._triangle[:, : self.columns]
-        right = self._triangle[:, self.columns :]
-        return R, right.reshape(len(R), *self._right_sides)
+        return self._divided(self._triangle)
+
+    def _divided(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        right = rows[:, self.columns :]  # (row, right side)
+        return rows[:, : self.columns], right.reshape(len(rows), *self._right_sides)
 
     def solutions(
         self, tolerances: Sequence[float], first: Sequence[int] = (), pull: float = 1e-9
@@ -115,7 +123,7 @@ class SequentialQR:
             directions[kept] = inverse / norms[kept, None]
             yield Solution(known + directions @ projected[:rank], directions, np.ones(rank))
 
-    def ridge(self, weights: np.ndarray, penalties: Sequence[float]) -> Iterator[Solution]:
+    def ridge(self, weights: np.ndarray, penalties: Iterable[float]) -> Iterator[Solution]:
         """Yield the coefficients with a ridge penalty, for several penalties by one factorisation.
 
         Parameters
@@ -125,27 +133,97 @@ class SequentialQR:
         penalties
             Factors of the sum of squares of weighted coefficients, relative to the number of rows.
         """
-        sizes, projected, V = self._spectrum(weights)
+        equations = self.system() if self._kept is None else self._divided(np.vstack(self._kept))
+        spectrum = Spectrum(*equations, weights, self.rows)
         for penalty in penalties:
             check_time()
-            damped = sizes**2 + penalty * self.rows  # (direction,)
-            coefficients = V @ (projected.T * (sizes / damped)).T  # (column, right side)
-            yield Solution(coefficients, V, 1 / np.sqrt(damped), float(penalty))
+            yield spectrum.solution(float(penalty), with_rows=self._kept is not None)
 
     def truncated(self, tolerances: Sequence[float]) -> Iterator[Solution]:
         """Yield the solutions of least norm without singular values below relative tolerances."""
-        sizes, projected, V = self._spectrum(np.ones(self.columns))
+        spectrum = Spectrum(*self.system())
+        sizes = spectrum.sizes
         for tolerance in tolerances:
             check_time()
             inverse = np.divide(1.0, sizes, out=0 * sizes, where=sizes > tolerance * sizes[0])
-            yield Solution(V @ (projected.T * inverse).T, V, inverse)
+            coefficients = spectrum.directions @ (spectrum.projected.T * inverse).T
+            yield Solution(coefficients, spectrum.directions, inverse)
 
-    def _spectrum(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return singular values, right sides in their directions, and the directions."""
-        R, right = self.system()
-        # (row, direction), (direction,), (direction, column)
-        U, sizes, V = (x.numpy() for x in torch.linalg.svd(torch.from_numpy(R / weights), False))
-        return sizes, U.T @ right, V.T / weights[:, None]
+
+class Spectrum:
+    r"""Singular value decomposition of a matrix, of which all ridge regressions follow.
+
+    .. math:: \min_c |A c - b|^2 + \lambda |W c|^2, \qquad A W^{-1} = U S V^T
+
+    Parameters
+    ----------
+    matrix, right : (row, column), (row,) or (row, right side)
+    weights : (column,), optional
+        Diagonal of W: factor of each coefficient in the penalty.
+    count
+        Number of equations that penalties are relative to; by default that of the rows.
+
+    Attributes
+    ----------
+    left : (row, direction)
+        U.
+    sizes : (direction,)
+        S.
+    rotation : (direction, column)
+        :math:`V^T`.
+    directions : (column, direction)
+        :math:`W^{-1} V`.
+    projected : (direction,) or (direction, right side)
+        :math:`U^T b`.
+    """
+
+    def __init__(
+        self,
+        matrix: np.ndarray,
+        right: np.ndarray,
+        weights: np.ndarray | None = None,
+        count: int | None = None,
+    ) -> None:
+        check_time()
+        weights = np.ones(matrix.shape[1]) if weights is None else weights
+        self.left, self.sizes, self.rotation = np.linalg.svd(matrix / weights, full_matrices=False)
+        self.weights = weights
+        self.directions = self.rotation.T / weights[:, None]
+        self.projected = self.left.T @ right
+        self.right = right
+        self.count = len(matrix) if count is None else count
+
+    def dropped(self, penalties: np.ndarray) -> np.ndarray:
+        """Return the part of each direction that penalties take away, (penalty, direction)."""
+        damping = np.asarray(penalties)[:, None] * self.count
+        return np.asarray(damping / (self.sizes**2 + damping))
+
+    def coefficients(self, penalties: np.ndarray) -> np.ndarray:
+        """Return coefficients (penalty, column, right side)."""
+        damping = np.asarray(penalties)[:, None] * self.count
+        filters = self.sizes / (self.sizes**2 + damping)  # (penalty, direction)
+        weighted = self.rotation.T @ (filters[:, :, None] * self.projected)
+        return np.asarray(weighted / self.weights[:, None])
+
+    def solution(self, penalty: float, with_rows: bool = True) -> Solution:
+        """Return the solution for a penalty, and with the rows their leverages."""
+        damped = self.sizes**2 + penalty * self.count  # (direction,)
+        coefficients = self.directions @ (self.projected.T * (self.sizes / damped)).T
+        solution = Solution(coefficients, self.directions, 1 / np.sqrt(damped), penalty)
+        if not with_rows:
+            return solution
+        (dropped,) = self.dropped(np.array([penalty]))
+        return replace(solution, left=self.left, dropped=dropped)
+
+    def left_out(self, penalties: np.ndarray) -> np.ndarray:
+        """Return errors (penalty, row, right side) where each row is left out by itself."""
+        squares = self.left**2
+        # complements of filter and leverage, which rounding would lose near one
+        dropped = self.dropped(penalties)  # (penalty, direction)
+        residual = self.right - self.left @ self.projected
+        residual = residual + self.left @ (dropped[:, :, None] * self.projected)
+        determined = np.maximum(1 - squares.sum(1), 0.0) + dropped @ squares.T  # (penalty, row)
+        return np.asarray(residual / np.maximum(determined, 1e-300)[:, :, None])
 
 
 @dataclass(frozen=True)
@@ -162,12 +240,17 @@ class Solution:
         directions are the same for every penalty.
     penalty
         Ridge penalty, see ``SequentialQR.ridge``.
+    left, dropped : (row, direction), (direction,), optional
+        Orthonormal directions of the rows, and the part of each that the penalty takes away, where
+        all rows are known.
     """
 
     coefficients: np.ndarray
     directions: np.ndarray
     sizes: np.ndarray
     penalty: float = 0.0
+    left: np.ndarray | None = None
+    dropped: np.ndarray | None = None
 
     @property
     def rank(self) -> int:
@@ -201,12 +284,13 @@ class LeftOut:
     .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
 
     with the residuals r of the fit to all rows. Infinite where :math:`H_{ii}`, the leverage, has an
-    eigenvalue of one.
+    eigenvalue of one. Of ridge regressions on rows that were kept, :math:`I - H_{ii}` is a sum of
+    complements, see :meth:`Spectrum.left_out`.
 
     Parameters
     ----------
     rows : (group, row, column)
-        Rows as the fits use them.
+        Rows as the fits use them, the first ones of these.
     matrix, right : (group, row, column), (group, row) or (group, row, right side)
         The same equations in the units of the error.
     folds : (group,), optional
@@ -238,19 +322,16 @@ class LeftOut:
 
     def choice(self, solution: Solution) -> Choice:
         """Return a solution with its error."""
-        if solution.directions is not self._directions:  # once: the largest part of the work
-            self._directions = solution.directions
-            self._projected = self.rows @ solution.directions  # (group, row, direction)
-        projected = self._projected * solution.sizes
+        hats = self._hats(solution)  # (group, row, direction)
         residual = self.right - self.matrix @ solution.coefficients  # (group, row[, right side])
         residual = residual.reshape(*residual.shape[:2], -1)  # (group, row, right side)
         parts = []
         for places in self._places:
-            hats, rest = (
-                x[places].reshape(len(places), -1, x.shape[2]) for x in (projected, residual)
-            )
-            one = np.eye(hats.shape[1])  # (row, row), rows of a fold
-            matrices = one - hats @ hats.transpose(0, 2, 1)  # (fold, row, row)
+            H, rest = (x[places].reshape(len(places), -1, x.shape[2]) for x in (hats, residual))
+            one = np.eye(H.shape[1])  # (row, row), rows of a fold
+            matrices = one - H @ H.transpose(0, 2, 1)  # (fold, row, row)
+            if solution.dropped is not None:
+                matrices += (H * solution.dropped) @ H.transpose(0, 2, 1)
             alone = np.linalg.eigvalsh(matrices)[:, 0] < self._least  # (fold,)
             matrices[alone] = one
             left_out = np.linalg.solve(matrices, rest)  # (fold, row, right side)
@@ -261,6 +342,16 @@ class LeftOut:
         squares = np.concatenate(parts)  # (fold,)
         typical, deviation = trimmed(squares)
         return Choice(float(squares.mean()), deviation, typical, solution)
+
+    def _hats(self, solution: Solution) -> np.ndarray:
+        """Return H (group, row, direction) with I - H H^T, or with it plus what is dropped."""
+        if solution.left is not None:  # complements, which rounding would lose near one
+            count = self.rows.shape[0] * self.rows.shape[1]
+            return solution.left[:count].reshape(*self.rows.shape[:2], -1)
+        if solution.directions is not self._directions:  # once: the largest part of the work
+            self._directions = solution.directions
+            self._projected = self.rows @ solution.directions  # (group, row, direction)
+        return np.asarray(self._projected * solution.sizes)
 
 
 def trimmed(squares: np.ndarray, part: float = 0.05) -> tuple[float, float]:

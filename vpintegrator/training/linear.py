@@ -24,13 +24,12 @@ from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.discrete_lagrangian import DiscreteLagrangian
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.runtime.threads import one_blas_thread
-from vpintegrator.training.least_squares import Choice, LeftOut, SequentialQR
+from vpintegrator.training.least_squares import PENALTIES, Choice, LeftOut, SequentialQR
 from vpintegrator.training.residuals import reciprocal_spread
 from vpintegrator.training.training_data import TrainingData
 
 ROWS = 20  # equations for each coefficient, if the data have as many
 FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
-PENALTIES = (10.0 ** np.arange(-18, 3)).tolist()  # ridge penalties, relative to the equations
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ class LinearEquations:
         """
         matrix, right = next(self.blocks(slice(sample if folds is None else None)))
         unit = float(np.sqrt((self._expected_errors(matrix) ** 2).mean()))
-        qr = SequentialQR(self.count)
+        qr = SequentialQR(self.count, keep=folds is not None)
         for rows, values in self.blocks():
             errors = self._expected_errors(rows, unit)  # (pair, 1)
             qr.add(
@@ -175,7 +174,8 @@ class LinearEquations:
                 break
         if self.are_scarce or math.isinf(choices[0].square):
             for weights in self.penalty_weights:
-                choices += map(left_out.choice, qr.ridge(weights, PENALTIES))
+                # smaller penalties leave large coefficients that cancel
+                choices += map(left_out.choice, qr.ridge(weights, PENALTIES[24::2]))
         return min(choices, key=lambda each: each.square)
 
     def _held(self, qr: SequentialQR) -> tuple[np.ndarray, np.ndarray]:

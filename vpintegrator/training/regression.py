@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,12 +24,14 @@ from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.lagrangian import solve_lagrangian
 from vpintegrator.training.least_squares import (
+    PENALTIES,
     Choice,
     DampedIteration,
     LeftOut,
     NormalEquations,
     Residual,
     SequentialQR,
+    Spectrum,
     trimmed,
 )
 from vpintegrator.training.linear import (
@@ -49,8 +50,6 @@ ORBITS = 100
 ITERATED = 30  # of these orbits, for many more steps
 MANY = 500
 TOGETHER = 8  # penalties whose orbits are iterated at once
-PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
-DENSE = 10.0 ** np.arange(-30, 3, 0.5)  # of windows, as orbits are lost from a penalty on
 
 
 def solve(
@@ -244,7 +243,8 @@ def fit_polynomial(
         folds = np.where(folds < 0, -1, folds % FOLDS)
     change = (after - origin).numpy()
     weight = reciprocal_spread(after).numpy()
-    tried = PENALTIES if layer.window == 1 else DENSE
+    # of windows more, as orbits are lost from a penalty on
+    tried = PENALTIES[::3] if layer.window == 1 else PENALTIES
     ridge = _Ridge(values, change, layer.orders.numpy(), weight, folds, tried)
     begins = [np.full(layer.size, 8.0)]
     if start is not None:
@@ -388,8 +388,8 @@ class _Ridge:
         Argument of ``fit_polynomial``.
     tried : (penalty,)
         Penalties relative to the number of pairs.
-    decompositions
-        Singular value decomposition of all pairs at the rates that were asked for last.
+    spectra
+        Spectrum of all pairs at the rates that were asked for last.
     """
 
     values: np.ndarray
@@ -398,12 +398,7 @@ class _Ridge:
     weight: np.ndarray
     folds: np.ndarray | None
     tried: np.ndarray
-    decompositions: dict[bytes, Any] = field(default_factory=dict)
-
-    @property
-    def penalties(self) -> np.ndarray:
-        """Penalties (penalty, 1) of the sum over all pairs."""
-        return self.tried[:, None] * len(self.values)
+    spectra: dict[bytes, Spectrum] = field(default_factory=dict)
 
     def least_error(self, rates: np.ndarray) -> float:
         """Return the mean square error of pairs that are left out, with the best penalty."""
@@ -412,54 +407,34 @@ class _Ridge:
     def squares(self, rates: np.ndarray) -> np.ndarray:
         """Return mean squares of the errors (penalty, pair) of pairs that are left out."""
         if self.folds is None:
-            errors = self._one_by_one(rates)
+            errors = self._spectrum(rates).left_out(self.tried)
         else:
-            weighted = self.values / self.decay(rates)
             members = [self.folds == number for number in sorted({*self.folds.tolist()} - {-1})]
-            parts = [self.right[o] - self._fit(weighted, ~o, weighted[o]) for o in members]
-            errors = np.concatenate(parts, 1)
+            errors = np.concatenate([self._without(rates, each) for each in members], 1)
         return ((errors * self.weight) ** 2).mean(2)
 
     def coefficients(self, rates: np.ndarray) -> np.ndarray:
         """Return the coefficients (penalty, term, dim) from all pairs."""
-        U, sizes, V = self._decomposition(rates)
-        return self._filtered(U, sizes, V, self.right, np.eye(V.shape[1])) / self.decay(rates).T
+        return self._spectrum(rates).coefficients(self.tried)
 
-    def decay(self, rates: np.ndarray) -> np.ndarray:
-        """Return the weights of the coefficients (1, term) in the penalty."""
-        return np.prod(rates**self.orders, 1)[None]
+    def _decay(self, rates: np.ndarray) -> np.ndarray:
+        """Return the weights of the coefficients (term,) in the penalty."""
+        return np.asarray(np.prod(rates**self.orders, 1))
 
-    def _fit(self, weighted: np.ndarray, pairs: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return what the fit to some pairs gives (penalty, row, dim) at rows (row, term)."""
-        check_time()
-        U, sizes, V = np.linalg.svd(weighted[pairs], full_matrices=False)
-        return self._filtered(U, sizes, V, self.right[pairs], rows)
+    def _without(self, rates: np.ndarray, fold: np.ndarray) -> np.ndarray:
+        """Return errors (penalty, pair, dim) of the pairs of a fold by a fit to all others."""
+        count = len(self.values)
+        rest = ~fold
+        spectrum = Spectrum(self.values[rest], self.right[rest], self._decay(rates), count)
+        return np.asarray(self.right[fold] - self.values[fold] @ spectrum.coefficients(self.tried))
 
-    def _filtered(
-        self, U: np.ndarray, sizes: np.ndarray, V: np.ndarray, right: np.ndarray, rows: np.ndarray
-    ) -> np.ndarray:
-        filters = sizes / (sizes**2 + self.penalties)  # (penalty, rank)
-        return (rows @ V.T) @ (filters[:, :, None] * (U.T @ right))
-
-    def _decomposition(self, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the singular value decomposition of all pairs; the last one is kept."""
-        check_time()
+    def _spectrum(self, rates: np.ndarray) -> Spectrum:
+        """Return the spectrum of all pairs; the last one is kept."""
         key = rates.tobytes()
-        if key not in self.decompositions:
-            self.decompositions.clear()
-            weighted = self.values / self.decay(rates)
-            self.decompositions[key] = np.linalg.svd(weighted, full_matrices=False)
-        return self.decompositions[key]
-
-    def _one_by_one(self, rates: np.ndarray) -> np.ndarray:
-        """Return errors (penalty, pair, dim) where each pair is left out, by its leverage."""
-        U, sizes, _ = self._decomposition(rates)
-        projected = U.T @ self.right  # (rank, dim)
-        # complements of filter and leverage, which rounding would lose near one
-        dropped = self.penalties / (sizes**2 + self.penalties)  # (penalty, rank)
-        residual = self.right - U @ projected + U @ (dropped[:, :, None] * projected)
-        determined = np.maximum(1 - (U**2).sum(1), 0.0) + dropped @ (U**2).T  # (penalty, pair)
-        return residual / np.maximum(determined, 1e-300)[:, :, None]
+        if key not in self.spectra:
+            self.spectra.clear()
+            self.spectra[key] = Spectrum(self.values, self.right, self._decay(rates))
+        return self.spectra[key]
 
 
 def fit_few_pairs(
@@ -547,7 +522,7 @@ class ShearImages(Residual):
         """Return the error of pairs or folds that are left out, by the linearised equations."""
         J = self._jacobian().numpy()
         count = J.shape[2]
-        qr = SequentialQR(count)
+        qr = SequentialQR(count, keep=True)
         qr.add(J.reshape(-1, count), self.residual.flatten().numpy())
         (solution,) = qr.ridge(torch.ones(count).numpy(), [self.penalty / qr.rows])
         return LeftOut(J, J, self.residual.numpy(), folds).choice(solution)
