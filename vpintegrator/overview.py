@@ -558,7 +558,7 @@ def dataset_facts(dataset: Dataset) -> dict[str, Any]:
         "shapes": {name: list(shape) for name, shape in dataset.shapes.items()},
         "accuracy": dict(dataset.accuracy),
         "complete": dataset.is_complete,
-        "observed": dataset.observation,
+        "observed": dataset.observation.words,
         "fingerprint": dataset.fingerprint,
     }
 

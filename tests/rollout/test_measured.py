@@ -103,14 +103,15 @@ def test_states_that_are_missing_count_for_nothing(dataset, one_step):
     assert report.summary("vpff").final_error == pytest.approx(error[0, -1])
 
 
-def test_without_a_reference(one_step, window):
+def test_without_a_reference(one_step, window, dataset):
     report = vp.compare(one_step, initial=[[1.0, 0.0]], steps=20)
     assert report.reference_time == 0
     assert not report.is_compared("vpff")
     assert "energy" in report.run("vpff").invariants
-    for model, options in ((window, {"initial": [[1.0, 0.0]]}), (one_step, {})):
-        with pytest.raises(InputError, match=r"no equations of laboratory .* give --dataset"):
-            vp.compare(model, steps=20, **options)
+    with pytest.raises(InputError, match=r"no equations of laboratory .* give --dataset"):
+        vp.compare(window, steps=20, initial=[[1.0, 0.0]])
+    own = vp.compare(one_step, steps=20)  # beside the data of the training
+    np.testing.assert_array_equal(own.reference, dataset.states("test")[:, :21])
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def report(dataset: Dataset, notes: list[tuple[str, str]] | None = None) -> None
     error = accuracy.get("estimated_error")
     drifts = accuracy.get("invariant_drift", {})
     lines = [("trajectories", dataset.description), *(notes or [])]
-    if observation := dataset.observation:
+    if observation := dataset.observation.words:
         lines.append(("observed", observation))
     if error is not None:
         lines.append(("accuracy", accuracy_text(f"{error:.1e}", accuracy)))

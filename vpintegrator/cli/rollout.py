@@ -136,17 +136,21 @@ def _print(report: Report, path: Path) -> None:
 
 def _measured(models: dict[str, Model], options: dict[str, Any]) -> dict[str, Any]:
     """Return the dataset that measured trajectories are compared with, and say which it is."""
-    from vpintegrator.rollout.start import recorded_dataset
+    from vpintegrator.rollout.start import as_dataset, recorded_dataset
 
-    default = "dataset" if options["system"].is_measured else ""
-    if "initial" in options or options.get("reference", default) != "dataset":
+    reference = options.get("reference")
+    is_measured = options["system"].is_measured
+    if "initial" in options or not (is_measured or reference == "dataset"):
         return {}
-    if "dataset" in options:
-        return {"reference": "dataset"}
-    path = recorded_dataset(models)
-    # the user must learn that a model from elsewhere makes the command read a file
-    cli.say(f"compared with {path}, which {next(iter(models))} was trained on")
-    return {"reference": "dataset", "dataset": path}
+    path = options.get("dataset") or recorded_dataset(models)
+    is_solved = is_measured and as_dataset(path).complete_system is not None
+    if reference is None:
+        reference = "solution" if is_solved else "dataset"
+    if "dataset" not in options:
+        # the user must learn that a model from elsewhere makes the command read a file
+        what = "the solution from complete states in " if reference == "solution" else ""
+        cli.say(f"compared with {what}{path}, which {next(iter(models))} was trained on")
+    return {"reference": reference, "dataset": path}
 
 
 def _states(texts: tuple[str, ...]) -> list[list[float]]:

@@ -172,10 +172,10 @@ class Dataset:
         return values[trajectories]
 
     @property
-    def observation(self) -> str:
-        """Observed part of generated states in words; empty where all is observed."""
+    def observation(self) -> Observation:
+        """Observation of generated states: which components or functions, hidden values, noise."""
         table = read_toml(self.recipe, f"recipe in {self.path}").get("observe", {})
-        return Observation.from_table(table, str(self.path)).words
+        return Observation.from_table(table, str(self.path))
 
     @cached_property
     def complete_system(self) -> System | None:
@@ -205,6 +205,32 @@ class Dataset:
             states = f.group(COMPLETE).group(group).dataset("state", (count, length, None))
             with reading(str(self.path), (OSError, RuntimeError)):
                 return np.asarray(states[trajectories])
+
+    def complete_conditions(
+        self, group: str, trajectories: slice | int | np.ndarray = slice(None)
+    ) -> dict[str, np.ndarray]:
+        """Return the step and parameters that vary behind observed states, told or not, by name.
+
+        Parameters
+        ----------
+        group, trajectories
+            Arguments of :meth:`states`.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            Values of each trajectory, (trajectory,); empty where nothing varies.
+        """
+        count = self._shape(group)[:1]
+        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+            if COMPLETE not in f:
+                return {}
+            root = f.group(COMPLETE)
+            names = root.json("varied", default={})
+            part = root.group(group)
+            return {
+                name: part.array(condition_variable(name), count)[trajectories] for name in names
+            }
 
     @property
     def is_observed(self) -> bool:

@@ -25,7 +25,7 @@ import numpy as np
 
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.state_file import write_header, write_states
+from vpintegrator.dynamics.state_file import write_header, write_states, write_system
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.hdf5 import create_hdf5, write_attributes
 from vpintegrator.storage.reading import StoredGroup, check_shape, reading
@@ -92,12 +92,8 @@ def write_dataset(
         if complete is not None:
             system, groups, varied = complete
             root = f.create_group(COMPLETE, track_order=True)
-            owner = {"system": system.text, "system_name": printable(system.name)}
-            owner |= {
-                "parameters": json.dumps(system.definitions),
-                "varied": json.dumps(varied),
-            }
-            write_attributes(root, owner)
+            write_system(root, system)
+            write_attributes(root, {"varied": json.dumps(varied)})
             _write_groups(root, groups, system, list(varied))
         if shards is not None:
             folder, sizes = shards

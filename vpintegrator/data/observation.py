@@ -12,7 +12,7 @@ angles, and the values of what varies and is told: no equations, and no structur
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,17 +182,10 @@ class Observation:
             If a function is not finite at a state.
         """
         quantities = self.quantities(system)
-        function = self._values(system, [*quantities.values()], "[observe]")
-        numbers = [system.components.index(text) for text in quantities.values() if not function]
+        observe = self.function(system)
         result = {}
         for group, full in states.items():
-            if function is None:
-                result[group] = full[..., numbers]
-                continue
-            of_group = parameters[group]
-            values = () if of_group is None or not of_group.shape[1] else (of_group[:, None],)
-            with np.errstate(all="ignore"):
-                result[group] = np.asarray(function(full, *values), dtype=np.float64)
+            result[group] = observe(full, parameters[group])
             if len(bad := np.argwhere(~np.isfinite(result[group]))):
                 trajectory, time, k = bad[0]
                 name, text = [*quantities.items()][k]
@@ -201,6 +194,28 @@ class Observation:
                     f"the {group} group; observe another function, or begin elsewhere"
                 )
         return result
+
+    def function(self, system: System) -> Callable[..., np.ndarray]:
+        """Return the function of states (trajectory, ..., dim) that gives the observed quantities.
+
+        Its second argument are values of open parameters, (trajectory, name), or None. Values that
+        are not finite stay.
+        """
+        texts = [*self.quantities(system).values()]
+        function = self._values(system, texts, "[observe]")
+        numbers = [] if function else [system.components.index(text) for text in texts]
+
+        def observe(states: np.ndarray, parameters: np.ndarray | None = None) -> np.ndarray:
+            if function is None:
+                return states[..., numbers]
+            values: tuple[np.ndarray, ...] = ()
+            if parameters is not None and parameters.shape[1]:
+                shape = (len(parameters), *[1] * (states.ndim - 2), parameters.shape[1])
+                values = (parameters.reshape(shape),)
+            with np.errstate(all="ignore"):
+                return np.asarray(function(states, *values), dtype=np.float64)
+
+        return observe
 
     def noisy(self, states: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
         """Return observed states of each group with noise."""

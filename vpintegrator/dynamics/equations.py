@@ -125,7 +125,8 @@ class Equations:
 
         Of systems without a canonical form they are the two halves of the state, without the time.
         """
-        half = (len(self.symbols) - (self.explicit_time is not None)) // 2
+        moving = len(self.order) or len(self.symbols) - (self.explicit_time is not None)
+        half = moving // 2
         order = list(self.order or range(2 * half))
         return order[:half], order[half : 2 * half]
 

@@ -259,6 +259,49 @@ class Family:
         derive = partial(_extended_system, self.conditions, self.step)
         return System(definition, origin=(derive, base), family=self)
 
+    def carried(self, unit: float | None = None) -> System:
+        """Return the system of states (z, conditions), which carry their parameters and their step.
+
+        The conditions stay as they are. Time is that of the system; where the step is one of the
+        conditions, it is time in units of the step of a state, times ``unit``.
+
+        Parameters
+        ----------
+        unit
+            The step of all states together, where the step is a condition.
+
+        Examples
+        --------
+        >>> bodies = vp.dynamics.Family(vp.load_system("rigid-body"), ["I1"], step=0.2).carried()
+        >>> bodies.components, list(bodies.invariants)
+        (('z1', 'z2', 'z3', 'I1'), ['energy', 'squared_momentum'])
+        """
+        base = self.system
+        equations = self._equations
+        algebra = equations.algebra
+        hamiltonian = equations.hamiltonian if equations.explicit_time is None else None
+        formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
+        values = [*formulas]
+        if STEP in self.conditions:
+            share = algebra.multiply(self._step, tidy(1 / Fraction(repr(unit or 1.0))))
+            values = [algebra.multiply(share, value) for value in formulas]
+        made = _extended(equations, self._symbols, values, [], hamiltonian is not None)
+        positions, momenta = equations.halves
+        order = (*positions, *momenta) if base.is_canonical else ()
+        made = replace(made, invariants=equations.invariants, order=order)
+        definition = replace(
+            base.definition,
+            source=f"{base.name} with {', '.join(self.conditions)} in the state",
+            equations=made,
+            initial_table=None,
+            plot=replace(base.plot, coordinates={}),
+            chart=None,
+            flow=None,
+            is_canonical=base.is_canonical,
+        )
+        derive = partial(_carried_system, self.conditions, self.step, unit)
+        return System(definition, origin=(derive, base))
+
     def components(self, conditions: Any) -> np.ndarray:
         """Return the components k (..., m) at values of the conditions (..., condition)."""
         values = real_array("conditions", conditions, None)
@@ -369,3 +412,9 @@ def _extended(
 
 def _extended_system(conditions: Sequence[str], step: float | None, system: System) -> System:
     return Family(system, conditions, step).extended
+
+
+def _carried_system(
+    conditions: Sequence[str], step: float | None, unit: float | None, system: System
+) -> System:
+    return Family(system, conditions, step).carried(unit)

@@ -29,17 +29,25 @@ def write_header(
         "Conventions": "CF-1.10",
         "format": format_name,
         "format_version": format_version,
-        "system_name": printable(system.name),  # HDF5 takes no zero character
-        "system": system.text,
-        "parameters": json.dumps(system.definitions),
         "step": step,
         "versions": versions(),
     }
     write_attributes(file, values)
+    write_system(file, system)
+
+
+def write_system(group: h5py.Group, system: System) -> None:
+    """Write the text of a system, its name and values of parameters as attributes of a group."""
+    values = {
+        "system_name": printable(system.name),  # HDF5 takes no zero character
+        "system": system.text,
+        "parameters": json.dumps(system.definitions),
+    }
+    write_attributes(group, values)
 
 
 def read_system(root: StoredGroup, path: Path) -> System:
-    """Return the system of a file, which :func:`write_header` wrote."""
+    """Return the system of a group, which :func:`write_system` wrote."""
     text = root.text("system")
     name = root.text("system_name")
     parameters = root.json("parameters")

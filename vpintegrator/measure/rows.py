@@ -117,6 +117,10 @@ class OneStepTable:
         below = [row for row in self.rows if row.error <= target] or [best]
         return min(below, key=lambda row: (math.isnan(row.cost), row.cost, row.error))
 
+    def joined(self, other: OneStepTable) -> OneStepTable:
+        """Return the table with the rows of another one below."""
+        return OneStepTable((*self.rows, *other.rows))
+
     def row(self, name: str) -> OneStep:
         """Return the row of a map; one without numbers where the map was not measured."""
         return next((row for row in self.rows if row.name == name), OneStep(name, ""))

@@ -41,6 +41,7 @@ def table(
     components: Sequence[int] | None = None,
     spread: float = 1.0,
     errors: Mapping[str, Sequence[float]] | None = None,
+    observe: Callable[[np.ndarray], np.ndarray] | None = None,
     as_they_are: bool = False,
     rounding: float = 1e-14,
     end: float = math.inf,
@@ -63,6 +64,9 @@ def table(
     errors
         Errors of models by name that are better known than at these windows: of the first new state
         of a call, the second, and so on.
+    observe
+        Function of states (..., dim) that gives the components that errors are taken of; by default
+        all.
     as_they_are
         Whether maps are timed as they are given, and only those of ``methods`` are compiled and
         left out where that fails. By default all become machine code, where there is any.
@@ -86,7 +90,8 @@ def table(
     >>> [row.name for row in vp.measure.table(maps, first[:, None], images).rows]
     ['rk4@2', 'rk4']
     """
-    columns = [*range(windows.shape[2])] if components is None else [*components]
+    seen = images if observe is None else observe(images)
+    columns = [*range(seen.shape[2])] if components is None else [*components]
     others = methods or {}
     todo: dict[str, Map] = {**maps, **others}
     if as_they_are:  # machine code of models is made anew, for many trajectories
@@ -104,11 +109,12 @@ def table(
             name,
             map if isinstance(machine, str) else machine,
             windows[:, -map.window :],
-            images,
+            seen,
             columns,
             spread,
             machine if isinstance(machine, str) else _note(machine),
             is_timed=as_they_are or not (failed and _is_model(map)),
+            observe=observe,
         )
         steps.append(step)
     with np.errstate(all="ignore"):
@@ -124,13 +130,16 @@ class MapStep:
     name, map
         The map as it runs.
     windows, images
-        Windows (n, window, dim) that it reads, and the next states (n, time, dim).
+        Windows (n, window, dim) that it reads, and what is observed of the next states (n, time,
+        component).
     components, spread
         Components that count for errors, and the size that these are relative to.
     note
         Reason why the map is no machine code; empty if it is.
     is_timed
         Whether its cost is measured.
+    observe
+        Function of states that gives the observed components; None for all.
     """
 
     name: str
@@ -141,6 +150,7 @@ class MapStep:
     spread: float
     note: str = ""
     is_timed: bool = True
+    observe: Callable[[np.ndarray], np.ndarray] | None = None
 
     @property
     def is_model(self) -> bool:
@@ -171,6 +181,8 @@ class MapStep:
             states = self.map.map(windows)[:, self.map.window - new :]  # (n, new, dim)
         else:
             states = next(self.at(substeps).advance(windows, new))
+        if self.observe is not None:
+            states = self.observe(states)
         wrong = (states[:, :ahead] - self.images[::every, :ahead])[..., self.components]
         values = np.sqrt((wrong**2).sum(-1).mean(0)) / (self.spread or 1.0)
         return [math.inf if math.isnan(value) else float(value) for value in values]

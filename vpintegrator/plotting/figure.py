@@ -333,7 +333,10 @@ class RolloutFigure(Figure):
         stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
         time = f" to t = {grouped(report.times[-1])} with step {report.step:g}{stored}" * self.whole
         count = orbits(len(report.reference))
-        return f"{shortened(report.system.title, _SYSTEM)}: {count} from {origin}{time}."
+        some = [shortened(run.title) for run in self.runs.values() if run.is_complete]
+        start = "starts" if len(some) == 1 else "start"
+        whole = f" {listed(some)} {start} from complete states." if some else ""
+        return f"{shortened(report.system.title, _SYSTEM)}: {count} from {origin}{time}.{whole}"
 
     def by_method(self, values: Mapping[str, float], form: Callable[[float], str] = size) -> str:
         """Return ``1.0e-03 (RK4) and 2.0e-05 (vpt)``; for many methods, the least and the largest.

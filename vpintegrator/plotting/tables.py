@@ -271,13 +271,15 @@ def notes(report: Report) -> list[str]:
     runs = list(report.runs.values())
     what = "Volume"
     less = ""
-    if report.system.contracts:
+    if report.complete_system.contracts:
         what = "Contraction"
         less = ", less that of the exact solution"
     seeds = ", ".join(run.title for run in runs if run.seeds)
     windows = any(run.window > 1 for run in runs)
     but = " but those of a first window after the initial one" * windows
     through = "; for models of windows, of the map from z_0 to the newest state" * windows
+    if any(run.structure.form == "lagrangian" for run in runs):
+        through = "; of windows of positions, that of the form of their discrete Lagrangian"
     ends = [run.volume["phase-space"].times[-1] for run in runs if "phase-space" in run.volume]
     means = [run.lyapunov.time for run in runs if run.lyapunov is not None]
     sentences: dict[str, Any] = {
@@ -295,8 +297,13 @@ def notes(report: Report) -> list[str]:
         f"Lyapunov exponents are means over a time of {grouped(max(means, default=0))}.": means,
         kept_by_some(report): True,
         _on_invariants(report): True,
+        observed(report): True,
         "Symplecticity: largest entry of |D^T J D - J|, D the derivative of the map of one "
-        f"step{through}.": any(run.symplecticity is not None for run in runs),
+        f"step{through}.": any(
+            value is not None
+            for run in runs
+            for value in (run.symplecticity, run.window_symplecticity)
+        ),
         "Diverged: orbits that are not finite, farther from the reference than ten times its "
         "extent, or with an invariant changed by a hundred times its size. Other numbers of an "
         "orbit end there.": any(map(report.diverged, report.runs)),
@@ -329,7 +336,9 @@ def cost_sentences(report: Report) -> list[str]:
     Of several models of one name it is that of median error.
     """
     table = report.step_table
-    sentences = []
+    sentences: list[str] = []
+    if report.complete is not None:  # models and methods have no states in common
+        return sentences
     for run in report.runs.values():
         name = run.typical.name if run.seeds else run.name
         row = table.row(name)
@@ -362,11 +371,36 @@ def _on_invariants(report: Report) -> str:
     summaries = [(run.title, report.summary(name)) for name, run in report.runs.items()]
     parts = []
     for invariant, label in report.invariant_labels.items():
-        kept = [title for title, summary in summaries if summary.invariants_kept[invariant]]
+        kept = [title for title, summary in summaries if summary.invariants_kept.get(invariant)]
         if kept:
             names = "all" if len(kept) == len(summaries) else ", ".join(kept)
             parts.append(f"{label} by {names}")
     return f"Kept to rounding: {'; '.join(parts)}." if parts else ""
+
+
+def observed(report: Report) -> str:
+    """Return a sentence on observed states: starts of methods, and what is not known of models."""
+    if report.complete is None:
+        return ""
+    whole = ", ".join(map(printable, report.complete.components[:8]))
+    some = [run for run in report.runs.values() if run.is_complete]
+    sentences = []
+    if some:
+        names = listed([shortened(run.title) for run in some])
+        are = "starts" if len(some) == 1 else "start"
+        sentences.append(
+            f"{names} {are} from the complete states ({whole}), which no training has seen; errors "
+            "are those of what is observed."
+        )
+    labels = report.invariant_labels
+    for run in report.runs.values():
+        unknown = [label for name, label in labels.items() if name not in run.invariants]
+        if unknown:
+            sentences.append(
+                f"Not known of {shortened(run.title)}: {listed(unknown)}, as no complete state "
+                "follows from what is observed, its rates or the momenta of the model."
+            )
+    return " ".join(sentences)
 
 
 def provenances(runs: Iterable[Run]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -30,6 +31,7 @@ from vpintegrator.rollout.start import (
     chosen_maps,
     find_origin,
     lengths,
+    observed_dataset,
     section_plane,
     stored_steps,
 )
@@ -90,13 +92,15 @@ def compare(
         distribution that the system suggests.
     dataset
         A dataset, or its file; its first ``trajectories`` test trajectories give the initial
-        states.
+        states. By default that of a model's training, where its states are observed.
     reference
         States to compare with. ``"solution"`` is an accurate solution and needs the equations.
         ``"dataset"`` is the test trajectories of ``dataset``, or of the dataset of a model's
         training. An array (trajectory, time, dim) holds states at the time step of the comparison,
         for example measured ones, NaN where unknown. It also gives the initial states. The default
-        is the dataset if one is given and the equations are not known, otherwise a solution.
+        is the dataset if one is given and the equations are not known, otherwise a solution. Of
+        observed states it is what is observed of the solution from the complete states that the
+        dataset keeps; classical methods run in complete states.
     trajectories, seed
         Number of initial states, and the seed that they are drawn with.
     time, steps
@@ -167,29 +171,61 @@ def compare(
         threshold = positive("threshold", threshold)
     if not bound > 0:
         raise InputError(f"bound = {bound!r} must be a positive number")
-    maps, seeds, system, step = chosen_maps(model, against, system, step, dataset)
+    dataset = observed_dataset(model, system, initial, dataset, reference)
+    chosen = chosen_maps(model, against, system, step, dataset)
+    maps = chosen.maps
+    system = chosen.system
+    step = chosen.step
     if work_precision:
         system.require_vector_field("work_precision")
     window = max(map.window for map in maps.values())
     plane = section_plane(system, section)
-    first, given, own_seed = find_origin(
-        maps, system, window, initial, dataset, reference, trajectories, seed
+    origin = find_origin(
+        maps, system, window, initial, dataset, reference, trajectories, seed, chosen.complete
     )
-    steps, known = lengths(system, step, time, steps, reference_time, given)
+    first = origin.initial
+    given = origin.given
+    complete = origin.complete
+    steps, known = lengths(
+        system, step, time, steps, reference_time, given, is_solved=complete is not None
+    )
     stored, every = stored_steps(steps, every, first)
     known = max(known, window - 1)  # also where a window is longer than the rollout
     with step_bar(progress) as show:
         for place, name in enumerate(maps if compiled is not False else ()):
             show("compilation", place, len(maps))
-            maps[name] = machine_code(maps[name], first, compiled)
+            whole = complete is not None and name in chosen.of_complete
+            states = complete.initial if complete is not None and whole else first
+            maps[name] = machine_code(maps[name], states, compiled)
         guarded = {name: GuardedMap(map) for name, map in maps.items()}
+        solution: Reference | None = None
         if given is None:
-            exact = solve_reference(system, first, step * np.arange(known + 1), show, bound)
+            solved = system if complete is None else complete.system
+            initial = first if complete is None else complete.initial
+            solution = solve_reference(solved, initial, step * np.arange(known + 1), show, bound)
+            exact = solution
+            if complete is not None:
+                complete = replace(complete, motion=solution.states.transpose(1, 0, 2))
+                exact = solution.observed(system, complete.observe)
         else:
             exact = Reference(given[:, : known + 1], np.full(len(given), np.nan))
         motion = exact.states[:, : steps + 1].transpose(1, 0, 2)
         spread = spread_of(system, np.nanstd(motion[..., system.moving], axis=(0, 1)))
-        costs = step_table(guarded, system, exact, spread)
+        of_complete = {n: m for n, m in guarded.items() if n in chosen.of_complete}
+        others = {n: m for n, m in guarded.items() if n not in chosen.of_complete}
+        costs = step_table(others, system, exact, spread)
+        if complete is not None:
+            motion_of = solution or Reference(complete.states, np.zeros(len(complete.states)))
+            costs = costs.joined(
+                step_table(
+                    of_complete,
+                    complete.system,
+                    motion_of,
+                    spread,
+                    complete.observe,
+                    system.moving,
+                )
+            )
         for map in guarded.values():
             map.failure = ""  # the costs have told it
         threshold = threshold or 0.1 * spread
@@ -207,14 +243,17 @@ def compare(
             bound=bound,
             reference=exact.states[:, : steps + 1].transpose(1, 0, 2),
             motion=motion,
+            complete=complete,
         )
-        if given is None:
-            warn_of_drift(system, exact, known)
+        if solution is not None:
+            warn_of_drift(system if complete is None else complete.system, solution, known)
         members: dict[str, Run] = {}
         for name, map in guarded.items():
-            windows = np.ascontiguousarray(exact.states[:, : map.window])
-            members[name] = roll_out(name, map, plan, windows, measured, show)
-        runs = by_name(members, seeds)
+            whole = complete is not None and name in chosen.of_complete
+            source = complete.states if complete is not None and whole else exact.states
+            windows = np.ascontiguousarray(source[:, : map.window])
+            members[name] = roll_out(name, map, plan, windows, measured, show, whole)
+        runs = by_name(members, chosen.seeds)
         # of several models of one name the first
         firsts = {name: guarded[run.members[0].name] for name, run in runs.items()}
         studies = study(firsts, first, progress=show) if work_precision else {}
@@ -230,7 +269,8 @@ def compare(
         threshold=threshold,
         step_table=costs,
         runs=runs,
-        seed=own_seed,
+        seed=origin.seed,
+        complete=None if complete is None else complete.base,
         section_plane=plane,
         work_precision=studies,
         diagnostics=measured,
@@ -244,6 +284,7 @@ def roll_out(
     first: np.ndarray,
     diagnostics: Sequence[type[Diagnostic]],
     progress: Progress,
+    is_complete: bool = False,
 ) -> Run:
     """Iterate a map, show diagnostics every chunk of states, and return the run of the map.
 
@@ -256,8 +297,10 @@ def roll_out(
         Diagnostics, which see every step in chunks.
     progress
         Called about a hundred times.
+    is_complete
+        Whether the states of the map are the complete ones behind those of the plan.
     """
-    ensemble = Ensemble(name, map, plan, first)
+    ensemble = Ensemble(name, map, plan, first, is_complete)
     measuring = [
         diagnostic(ensemble)
         for diagnostic in diagnostics
@@ -270,14 +313,15 @@ def roll_out(
     chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)
     for states in chain([first[:, : plan.steps + 1]], chunks):  # (trajectory, count, dim)
         if math.isfinite(plan.bound):
-            outside = outside_bound(plan.system, states, plan.bound) | ended[:, None]
+            seen = ensemble.observe_states(states)
+            outside = outside_bound(plan.system, seen, plan.bound) | ended[:, None]
             outside = np.logical_or.accumulate(outside, axis=1)
             states = np.where(outside[..., None], np.nan, states)
             ended = outside[:, -1]
         with np.errstate(all="ignore"):  # diverging states overflow
-            ensemble.observe(done, states)
+            seen = ensemble.observe(done, states)
             for diagnostic in measuring:
-                diagnostic.observe(done, states)
+                diagnostic.observe(done, seen)
         done += states.shape[1]
         progress(name, done - 1, plan.steps)
     results: dict[type[Diagnostic], dict[str, Any]] = {}
@@ -291,6 +335,7 @@ def roll_out(
     same = (*_DESCRIBED, *WINDOWS, *EPSILONS)
     said: dict[str, Any] = {key: getattr(map, key) for key in same}
     said |= {"name": name, "method": map.name, "title": map.title or name}
+    said["is_complete"] = ensemble.is_complete
     return Run(**said, states=ensemble.states, measurements=measurements)
 
 

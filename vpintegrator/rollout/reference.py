@@ -71,6 +71,22 @@ class Reference:
         difference = np.where(ended[..., None], 0.0, self.difference)
         return Reference(states, _relative(system, difference, self.states))
 
+    def observed(self, system: System, observe: Callable[[np.ndarray], np.ndarray]) -> Reference:
+        """Return what is observed of the reference, as states of another system.
+
+        Parameters
+        ----------
+        system
+            System of the observed states.
+        observe
+            Function of states (..., dim) that gives them.
+        """
+        states = observe(self.states)
+        if self.difference is None:
+            return Reference(states, self.error)
+        difference = states - observe(self.states - self.difference)
+        return Reference(states, _relative(system, difference, states), difference)
+
     def __repr__(self) -> str:
         count, times, _ = self.states.shape
         return (

@@ -15,7 +15,7 @@ import numpy as np
 
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.solve import bounded_sizes
-from vpintegrator.dynamics.state_file import write_header, write_states
+from vpintegrator.dynamics.state_file import write_header, write_states, write_system
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.measure.rows import OneStepTable
 from vpintegrator.rich_display import displayed
@@ -26,8 +26,13 @@ if TYPE_CHECKING:
     import pandas
 
 REFERENCE = "reference"
+COMPLETE = "complete"
 WORK_PRECISION = "work-precision"
-RESERVED = (REFERENCE, WORK_PRECISION)  # names of groups of a rollout file that are no methods
+RESERVED = (
+    REFERENCE,
+    WORK_PRECISION,
+    COMPLETE,
+)  # names of groups of a rollout file that are no methods
 _SUMMARY = (
     "name",
     "title",
@@ -119,6 +124,8 @@ class Run:
     seeds
         Runs of several models of one name, such as trainings with several seeds, of which this is
         the one of median error; empty for a single model.
+    is_complete
+        Whether the method runs in complete states, of which ``states`` are the observed part.
     """
 
     name: str
@@ -138,6 +145,7 @@ class Run:
     states: np.ndarray
     measurements: dict[str, Any] = field(repr=False)
     seeds: tuple[Run, ...] = field(default=(), repr=False)
+    is_complete: bool = False
 
     @property
     def members(self) -> tuple[Run, ...]:
@@ -152,7 +160,10 @@ class Run:
     @property
     def space(self) -> str:
         """The space of the map that is iterated: ``states``, or ``windows of 3 states``."""
-        return "states" if self.window == 1 else f"windows of {self.window} states"
+        if self.is_complete:
+            return "complete states"
+        words = " with their own form" if self.structure.form == "lagrangian" else ""
+        return "states" if self.window == 1 else f"windows of {self.window} states{words}"
 
     def rounding(self, steps: float = 1.0) -> float:
         """Return the largest change of an invariant in so many steps that counts as rounding."""
@@ -287,6 +298,8 @@ class Report:
         Error against cost over several steps, by method; empty where it was not asked for.
     diagnostics
         Diagnostics that measured the methods, of the package and of the user.
+    complete
+        The system behind observed states, where it is known; else None.
     """
 
     system: System
@@ -302,6 +315,12 @@ class Report:
     section_plane: tuple[str, float, int] | None = None
     work_precision: dict[str, Any] = field(default_factory=dict)
     diagnostics: tuple[type[Any], ...] = field(default=(), repr=False, compare=False)
+    complete: System | None = None
+
+    @property
+    def complete_system(self) -> System:
+        """The system behind observed states, or that of the states."""
+        return self.complete or self.system
 
     @property
     def reference_time(self) -> float:
@@ -424,7 +443,7 @@ class Report:
     @property
     def invariant_labels(self) -> dict[str, str]:
         """Labels of the invariants in tables and figures: their names as words."""
-        return {name: printable(name.replace("_", " ")) for name in self.system.invariants}
+        return {name: printable(name.replace("_", " ")) for name in self.complete_system.invariants}
 
     @cached_property
     def columns(self) -> list[Column]:
@@ -499,6 +518,8 @@ class Report:
                 "section": self.section_plane and json.dumps(self.section_plane),
             }
             write_attributes(f, {k: value for k, value in attributes.items() if value is not None})
+            if self.complete is not None:
+                write_system(f.create_group(COMPLETE), self.complete)
             group = f.create_group(REFERENCE, track_order=True)
             times = self.times[: self.reference.shape[1]]
             write_states(group, self.reference, times, self.system)
@@ -508,11 +529,12 @@ class Report:
                 write_attributes(group, {key: printable(getattr(run, key)) for key in TEXTS})
                 write_attributes(group, {key: getattr(run, key) for key in (*WINDOWS, *EPSILONS)})
                 write_attributes(group, {"structure": run.structure.text})
+                write_attributes(group, {"complete": int(run.is_complete)})
                 if run.order is not None:
                     write_attributes(group, {"order": run.order})
                 write_states(group, run.states, self.times, self.system)
                 for variable in (v for each in self.diagnostics for v in each.variables):
-                    variable.write(group, getattr(run, variable.name), self.system)
+                    variable.write(group, getattr(run, variable.name), self.complete_system)
             for name, study in self.work_precision.items():
                 group = f.create_group(f"{WORK_PRECISION}/{name}", track_order=True)
                 for variable in STUDY:

@@ -22,6 +22,7 @@ from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.report import (
+    COMPLETE,
     ERROR,
     FORMAT,
     FORMAT_VERSION,
@@ -77,7 +78,9 @@ def open_rollout(
                 f"methods of {len(times)} times"
             )
         shape = (trajectories, len(times), system.dim)
-        runs = {n: _read_run(n, group, system, shape, kinds) for n, group in groups.items()}
+        complete = read_system(root.group(COMPLETE), path) if COMPLETE in root else None
+        whole = complete or system
+        runs = {n: _read_run(n, group, whole, shape, kinds) for n, group in groups.items()}
         section = root.json("section", list, None)
         studies = [root.group(WORK_PRECISION)] if WORK_PRECISION in root else []
         return Report(
@@ -98,6 +101,7 @@ def open_rollout(
                 for name in each.groups
             },
             diagnostics=kinds,
+            complete=complete,
         )
 
 
@@ -124,4 +128,5 @@ def _read_run(
         structure=Structure.from_text(group.text("structure"), f"{group}: 'structure'"),
         states=group.array("state", shape),
         measurements=measurements,
+        is_complete=bool(group.whole("complete", 0)),
     )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMethod, Map, applicable_methods, classical
 from vpintegrator.maps.base import check_initial
 from vpintegrator.names import method_name
+from vpintegrator.rollout.observed import CompleteStates, complete_states, complete_system
 from vpintegrator.rollout.report import RESERVED
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ def chosen_maps(
     system: System | str | None,
     step: float | None,
     dataset: Any = None,
-) -> tuple[dict[str, Map], dict[str, list[str]], System, float]:
+) -> Chosen:
     """Return maps by name, names of models that share one, and the system and step of all.
 
     Models and maps of your own come first, then the classical methods. Families are taken at the
     step and the parameters of the system given, or else at the parameters of their own system. A
-    dataset to start from tells system and step where no model does.
+    dataset to start from tells system and step where no model does. Where it holds complete states
+    behind observed ones, classical methods and maps of so many components are of these.
 
     Raises
     ------
@@ -74,20 +76,51 @@ def chosen_maps(
     maps = {
         n: known[n] if n in known else wrapped(m, system.dim, step=step) for n, m in named.items()
     }
-    maps = {name: _beside(map, system, step) for name, map in maps.items()}
+    is_observed = dataset is not None and system.is_measured
+    complete = complete_system(as_dataset(dataset), system) if is_observed else None
+    whole = system if complete is None else complete.system
+    others = {n for n, m in maps.items() if m.dim != system.dim and m.dim == whole.dim}
+    maps = {n: _beside(map, whole if n in others else system, step) for n, map in maps.items()}
     if against is None:
-        against = () if system.is_measured or system.is_discrete else _USUAL_METHODS
-    methods = _classical_maps(against, system, step)
+        against = () if whole.is_measured or whole.is_discrete else _USUAL_METHODS
+    methods = _classical_maps(against, whole, step)
     if not maps and not methods:
         raise InputError("there is nothing to compare: give a model or the name of a method")
     for name in methods:
         _check_name(name, {**maps, **seeds})
+    of_complete = others | {*methods} if complete is not None else set()
     for name, map in (maps | methods).items():
-        if map.dim != system.dim:
+        expected = whole if name in of_complete else system
+        if map.dim != expected.dim:
             raise InputError(
-                f"{name} has dim = {map.dim}, but {system.name} has {system.dim} components"
+                f"{name} has dim = {map.dim}, but {expected.name} has {expected.dim} components"
             )
-    return maps | methods, seeds, system, step
+    return Chosen(maps | methods, seeds, system, step, complete, frozenset(of_complete))
+
+
+class Chosen(NamedTuple):
+    """Maps of a comparison.
+
+    Attributes
+    ----------
+    maps
+        Maps by name.
+    seeds
+        Names of models that share one.
+    system, step
+        The system and step of all.
+    complete
+        Complete states behind observed ones, without any; None where the states are complete.
+    of_complete
+        Names of the maps of complete states.
+    """
+
+    maps: dict[str, Map]
+    seeds: dict[str, list[str]]
+    system: System
+    step: float
+    complete: CompleteStates | None
+    of_complete: frozenset[str]
 
 
 def single_models(model: Models) -> tuple[dict[str, Any], dict[str, list[str]]]:
@@ -182,6 +215,26 @@ def wrapped(module: Any, dim: int, **options: Any) -> Any:
     return wrap(module, dim, **options)
 
 
+def observed_dataset(
+    model: Models, system: System | str | None, initial: Any, dataset: Any, reference: Any
+) -> Any:
+    """Return the dataset given, or else that of the training of a model of observed states.
+
+    Such a model starts from observed states alone, which the dataset holds.
+    """
+    is_word = reference is None or isinstance(reference, str)
+    if dataset is not None or initial is not None or not is_word:
+        return dataset
+    models = {name: map for name, map in single_models(model)[0].items() if is_model(map)}
+    first: Any = next(iter(models.values()), None)
+    known = None if first is None else first.system
+    if known is None or not known.is_measured or not os.path.isfile(first.origin.dataset):
+        return None
+    if system is not None and not (isinstance(system, System) and system.is_measured):
+        return None
+    return recorded_dataset(models)
+
+
 def find_origin(
     maps: Mapping[str, Map],
     system: System,
@@ -191,11 +244,13 @@ def find_origin(
     reference: Any,
     trajectories: int,
     seed: int,
-) -> tuple[np.ndarray, np.ndarray | None, int | None]:
-    """Return initial states (trajectory, dim), given states to compare with, and a seed.
+    complete: CompleteStates | None = None,
+) -> Start:
+    """Return initial states, given states to compare with, a seed, and complete states.
 
-    Given states are (trajectory, time, dim), None where they are to be solved for. The seed is that
-    of the initial states, None where they are given. ``window`` is the longest one.
+    ``window`` is the longest one, ``complete`` the complete states behind observed ones, without
+    any. Observed orbits are compared with the solution from the first complete states, unless the
+    reference is the dataset itself.
 
     Raises
     ------
@@ -206,13 +261,16 @@ def find_origin(
     count = whole_number("trajectories", trajectories, 1)
     word = reference if isinstance(reference, str) else None
     if word == "solution":
-        system.require_equations("--reference solution")
+        if complete is None:
+            system.require_equations("--reference solution")
         reference = None
     if word == "dataset" or dataset is not None:
         if initial is not None or not (word == "dataset" or reference is None):
             raise InputError("a dataset holds the first states; leave out others")
         models: Any = {name: map for name, map in maps.items() if is_model(map)}
         dataset = recorded_dataset(models) if dataset is None else dataset
+        if complete is not None:
+            return _observed_origin(dataset, models, count, system, window, word)
         whole = word == "dataset" or system.is_measured
         recorded = states_of_dataset(dataset, models, count, whole, system)
         initial, reference = (None, recorded) if whole else (recorded, None)
@@ -220,16 +278,55 @@ def find_origin(
         if initial is not None:
             raise InputError("a reference that is given holds the first states; leave out initial")
         reference = given_reference(system, reference, window)
-        return reference[:, 0], reference, None
+        return Start(reference[:, 0], reference)
     if initial is not None and not (system.is_measured and window > 1):
-        return check_initial(system, initial), None, None
+        return Start(check_initial(system, initial))
     if system.is_measured:
         raise InputError(
             f"no equations of {system.name} are known, so there are no random initial states; a "
             f"model that reads {window} states starts from measured ones: give --dataset "
             "(reference=... in Python)"
         )
-    return system.sample_initial(count, np.random.default_rng(seed)), None, seed
+    return Start(system.sample_initial(count, np.random.default_rng(seed)), seed=seed)
+
+
+class Start(NamedTuple):
+    """Start of the orbits of a comparison.
+
+    Attributes
+    ----------
+    initial
+        Initial states, (trajectory, dim).
+    given
+        States to compare with, (trajectory, time, dim); None where they are to be solved for.
+    seed
+        Seed of the initial states; None where they are given.
+    complete
+        Complete states behind observed ones; None where the states are complete.
+    """
+
+    initial: np.ndarray
+    given: np.ndarray | None = None
+    seed: int | None = None
+    complete: CompleteStates | None = None
+
+
+def _observed_origin(
+    dataset: Any,
+    models: Mapping[str, Any],
+    count: int,
+    system: System,
+    window: int,
+    word: str | None,
+) -> Start:
+    """Return the start of observed orbits, behind which complete states are known."""
+    data = as_dataset(dataset)
+    chosen = matching_trajectories(data, models, system)[:count]
+    complete = complete_states(data, chosen, system)
+    if word == "dataset":
+        given = given_reference(system, data.states("test", chosen), window)
+        return Start(given[:, 0], given, complete=complete)
+    return Start(complete.observe(complete.initial), complete=complete)
 
 
 def is_model(map: Any) -> bool:
@@ -325,11 +422,27 @@ def states_of_dataset(
         If the dataset cannot be read, or does not fit the models.
     """
     data = as_dataset(dataset)
-    if 0 in data.shapes.get("test", (0,)):
-        raise InputError(f"{data.path} has no test trajectories to start from")
     if not whole:
+        _check_test_group(data)
         initial = data.states("test", slice(None), 0)
         return initial[np.isfinite(initial).all(axis=1)][:trajectories]
+    return data.states("test", matching_trajectories(data, models, system)[:trajectories])
+
+
+def _check_test_group(data: Dataset) -> None:
+    if 0 in data.shapes.get("test", (0,)):
+        raise InputError(f"{data.path} has no test trajectories to start from")
+
+
+def matching_trajectories(data: Dataset, models: Mapping[str, Any], system: System) -> np.ndarray:
+    """Return numbers of test trajectories with the parameters of a system and the models' step.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    _check_test_group(data)
     step = None if models and STEP in data.varied else data.step
     wanted = {STEP: find_step(models, system, step, f"that of {data.path}"), **system.parameters}
     values = [float(wanted.get(name, math.nan)) for name in data.varied]
@@ -344,7 +457,7 @@ def states_of_dataset(
             f"no test trajectory of {data.path} has {asked}; name the values of one (the first "
             f"has {first}), or give initial states (--initial; initial=... in Python)"
         )
-    return data.states("test", matching[:trajectories])
+    return matching
 
 
 def as_dataset(dataset: Any) -> Dataset:
@@ -413,8 +526,11 @@ def lengths(
     steps: int | None,
     reference_time: float | None,
     given: np.ndarray | None,
+    is_solved: bool = False,
 ) -> tuple[int, int]:
     """Return the steps of a comparison, and those of its reference, solved for or given.
+
+    ``is_solved`` says whether there is a solution although the states are observed.
 
     Raises
     ------
@@ -437,7 +553,7 @@ def lengths(
     if reference_time is not None:
         known = round(min(not_negative("reference_time", reference_time) / step, steps))
     if given is None:  # nothing is known of measured systems
-        return steps, 0 if system.is_measured else known
+        return steps, 0 if system.is_measured and not is_solved else known
     return steps, min(known, given.shape[1] - 1)
 
 

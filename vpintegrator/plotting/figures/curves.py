@@ -257,7 +257,8 @@ class InvariantsFigure(CurveFigure):
 
     @property
     def keys(self) -> list[str]:
-        return list(self.report.system.invariants)
+        measured = {key for run in self.runs.values() for key in run.invariants}
+        return [key for key in self.report.complete_system.invariants if key in measured]
 
     def data(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray]:
         """Return times and the largest errors (seed, time) of an invariant up to each of them.
@@ -275,10 +276,11 @@ class InvariantsFigure(CurveFigure):
         return report.times[places], envelope[:, places]
 
     def panel(self, axes: Axes, key: str) -> None:
-        """Draw the error of one invariant for every method."""
-        for name in self.runs:
+        """Draw the error of one invariant for every method in whose orbits it is known."""
+        known = {name: run for name, run in self.runs.items() if key in run.invariants}
+        for name in known:
             self.curve(axes, name, *self.data(name, key))
-        relative = all(run.invariants[key].relative for run in self.runs.values())
+        relative = all(run.invariants[key].relative for run in known.values())
         time_axis(axes)
         axes.set(yscale="log", ylabel=f"largest {'relative ' if relative else ''}change")
         axes.set_title(plain(shortened(self.scene.labels[key])))
@@ -355,7 +357,7 @@ class VolumeFigure(CurveFigure):
     @property
     def words(self) -> str:
         """Name of the error: of the contraction for systems that change volume."""
-        return "contraction error" if self.report.system.contracts else "volume error"
+        return "contraction error" if self.report.complete_system.contracts else "volume error"
 
     def data(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray]:
         """Return times and the largest |log|det|| (seed, time), none if it was not measured."""
@@ -385,7 +387,7 @@ class VolumeFigure(CurveFigure):
                 self.curve(axes, name, times, sizes, logarithmic)
         time_axis(axes, logarithmic)
         title, determinant = VOLUMES[key]
-        exact = r" - \log|\mathrm{exact}|" * self.report.system.contracts
+        exact = r" - \log|\mathrm{exact}|" * self.report.complete_system.contracts
         label = rf"$|\log|{determinant}|{exact}|$"
         axes.set(yscale="log", ylabel=label, title=f"{self.words} of {title}")
         cut(axes)
@@ -395,7 +397,7 @@ class VolumeFigure(CurveFigure):
         return [line for line, run in pairs if run.volume]
 
     def sentences(self) -> list[str]:
-        less = " less that of the exact solution" if self.report.system.contracts else ""
+        less = " less that of the exact solution" if self.report.complete_system.contracts else ""
         return [
             f"{capital(self.words)}: |log|det||{less}, the largest of all orbits.",
             *self.told(*map(self._numbers, self.keys)),

@@ -48,9 +48,10 @@ class OverviewFigure(RolloutFigure):
         if self.errors.applies():
             words = self.errors.words
             self.curves.append(("trajectory", "error", self.errors.panel, "errors", words))
-        for invariant in [*scene.system.invariants][:1]:
+        invariants = InvariantsFigure(scene)
+        for invariant in invariants.keys[:1]:
             title = plain(shortened(scene.labels[invariant]))
-            panel = InvariantsFigure(scene).panel
+            panel = invariants.panel
             words = f"largest change of {scene.labels[invariant]} up to each time"
             self.curves.append((title, "change", panel, invariant, words))
         if "step" in self.volume.keys:

@@ -352,7 +352,12 @@ def _two_digits(number: float) -> float:
 
 
 def step_table(
-    maps: Mapping[str, Map], system: System, reference: Reference, spread: float
+    maps: Mapping[str, Map],
+    system: System,
+    reference: Reference,
+    spread: float,
+    observe: Callable[[np.ndarray], np.ndarray] | None = None,
+    components: Sequence[int] | None = None,
 ) -> OneStepTable:
     """Return errors and costs of a step, on windows of the reference.
 
@@ -367,7 +372,12 @@ def step_table(
         The system, and its reference solution at all steps.
     spread
         Size that errors are relative to.
+    observe, components
+        Function of states that gives what errors are taken of, and components of that; by default
+        all components that move.
     """
+    if not maps:
+        return OneStepTable(())
     windows, images = _windows([*maps.values()], system, reference)
     measured = {
         n: unguarded(m) if isinstance(unguarded(m), Machine) else m for n, m in maps.items()
@@ -383,8 +393,9 @@ def step_table(
         windows,
         images,
         methods=methods,
-        components=system.moving,
+        components=system.moving if components is None else components,
         spread=spread,
+        observe=observe,
         as_they_are=True,
     )
     return OneStepTable(tuple(_without_failure(row, maps.get(row.name)) for row in result.rows))
@@ -412,7 +423,8 @@ def _windows(
     rows = rows[sample[:, 0], sample[:, 1]]  # (n, window + ahead, dim)
     windows = rows[:, :length]
     images = rows[:, length:]
-    if reference.difference is not None and not system.is_discrete:
+    is_solved = reference.difference is not None and not system.is_measured
+    if is_solved and not system.is_discrete:
         # after steps from the window itself, without the error of a long solution
         times = maps[0].step * np.arange(ahead + 1)
         images = solve_reference(system, windows[:, -1], times).states[:, 1:]

@@ -18,7 +18,9 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.structure import affordable, component_scales
 from vpintegrator.maps import Map
+from vpintegrator.rollout.diagnostics.completion import completion_of
 from vpintegrator.rollout.diagnostics.tangent import TangentHistory, tangent_propagation
+from vpintegrator.rollout.observed import CompleteStates
 from vpintegrator.rollout.report import Report, Run, Summary
 from vpintegrator.rollout.variables import Column, Measurement, Variable
 
@@ -55,6 +57,8 @@ class Plan:
         has ended.
     motion
         The solution from which the reference is taken, also after its end: averages have a meaning.
+    complete
+        The complete states behind observed ones, where they are known; else None.
     """
 
     system: System
@@ -69,6 +73,7 @@ class Plan:
     bound: float
     reference: np.ndarray
     motion: np.ndarray
+    complete: CompleteStates | None = None
     _computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, function: Callable[[Plan], Result]) -> Result:
@@ -76,6 +81,11 @@ class Plan:
         if function not in self._computed:
             self._computed[function] = function(self)
         return self._computed[function]
+
+    @property
+    def complete_system(self) -> System:
+        """The system behind observed states, or that of the states."""
+        return self.system if self.complete is None else self.complete.system
 
     @cached_property
     def far(self) -> float:
@@ -104,11 +114,19 @@ class Ensemble:
         The name in the report, the map, and the plan of the comparison.
     first
         First windows, (trajectory, window, dim).
+    is_complete
+        Whether the states of the map are the complete ones behind those of the plan. Then what is
+        observed of them is stored and compared.
 
     Attributes
     ----------
     states
         States at the stored times, (trajectory, time, dim), zero until the rollout reaches them.
+    system, scales
+        System of the states of the map, and the scale of each component.
+    completed
+        Number of the first of the newest complete states, and these (trajectory, count, dim), by
+        which invariants are measured; None where observed components do not determine them.
     lost
         First step at which each orbit is lost, -1 for none, (trajectory,); see
         :meth:`vpintegrator.rollout.Report.divergence_time`. What is measured on an orbit ends
@@ -126,11 +144,22 @@ class Ensemble:
     True
     """
 
-    def __init__(self, name: str, map: Map, plan: Plan, first: np.ndarray) -> None:
+    def __init__(
+        self, name: str, map: Map, plan: Plan, first: np.ndarray, is_complete: bool = False
+    ) -> None:
         self.name = name
         self.map = map
         self.plan = plan
         self.first = first
+        known = plan.complete if is_complete else None
+        self.is_complete = known is not None
+        self.observe_states = (lambda states: states) if known is None else known.observe
+        self.system = plan.system if known is None else known.system
+        self.scales = plan.scales if known is None else known.scales
+        self.completion = completion_of(
+            map, plan.complete, self.is_complete, plan.step, plan.system.periods
+        )
+        self.completed: tuple[int, np.ndarray] | None = None
         self.states = self.series(plan.system.dim).transpose(1, 0, 2)
         count = max(plan.steps + 2 - map.window, 0)
         sample = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
@@ -143,12 +172,16 @@ class Ensemble:
         """Return an array of zeros (time, trajectory, ...) for the stored times."""
         return np.zeros((len(self.plan.stored), len(self.first), *shape))
 
-    def observe(self, start: int, states: np.ndarray) -> None:
-        """Keep states (trajectory, count, dim) from step ``start`` on."""
+    def observe(self, start: int, states: np.ndarray) -> np.ndarray:
+        """Keep states (trajectory, count, dim) from step ``start`` on; return the observed ones."""
         stored = self.plan.stored
         first, last = np.searchsorted(stored, [start, start + states.shape[1]])
-        self.states[:, first:last] = states[:, stored[first:last] - start]
+        seen = self.observe_states(states)
+        self.states[:, first:last] = seen[:, stored[first:last] - start]
         self._sampler.observe(start, states)
+        if self.completion is not None:
+            self.completed = self.completion.observe(start, states)
+        return seen
 
     def lose(self, start: int, losses: np.ndarray) -> None:
         """Note orbits that are lost at steps from ``start`` on.
@@ -199,7 +232,7 @@ class Ensemble:
         plan = self.plan
         steps = min(plan.tangent_steps, plan.steps + 1 - map.window)  # which the map computes
         # a window is made from its first state by the equations
-        unknown = map.window > 1 and plan.system.is_measured
+        unknown = map.window > 1 and self.system.is_measured
         if not map.differentiable or steps <= 0 or unknown:
             return None
         first = self.first[: plan.tangent_trajectories]
@@ -207,7 +240,7 @@ class Ensemble:
         if count < min(steps, 10):  # so few tell no more than one
             return None
         first = first[: max(1, count // steps)]
-        history = tangent_propagation(map, first, min(steps, count), plan.scales)
+        history = tangent_propagation(map, first, min(steps, count), self.scales)
         lasting = self.lasting(np.arange(len(history.times)), len(first)).T
         return replace(history, log_determinant=np.where(lasting, history.log_determinant, np.nan))
 

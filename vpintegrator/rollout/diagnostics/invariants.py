@@ -140,6 +140,11 @@ class _Change:
         self.most = CHANGED * (1.0 if self.size > 0 else size_of(invariant, initial) or np.inf)
 
     @np.errstate(all="ignore")
+    def begin(self, initial: np.ndarray) -> None:
+        """Take other initial states (trajectory, dim), from which changes count."""
+        self._first = np.asarray(self._invariant(initial), dtype=np.float64)
+
+    @np.errstate(all="ignore")
     def __call__(self, states: np.ndarray) -> np.ndarray:
         return (self._invariant(states) - self._first[:, None]) / (self.size or 1.0)
 
@@ -150,7 +155,7 @@ _STORED = (
     Variable(
         "error",
         "change of {name} since the stored time before",
-        *(SERIES, "invariant_{key}", True),
+        *(SERIES, "invariant_{key}"),
         attributes={"kind": "{kind}", "relative_to": _ENSEMBLE},
     ),
     Variable("relative", _RELATIVE, TRAJECTORY, "relative_{key}", True, whole=True),
@@ -177,6 +182,9 @@ def _keys(system: System) -> dict[str, str]:
 class Invariants(Diagnostic):
     """Change of the system's invariants.
 
+    Those of observed orbits are taken at complete states, where the observed components, their
+    rates or the momenta of a model determine these; then changes count from the first of them.
+
     The measurement is ``invariants``, an :class:`InvariantError` by name. The summary holds, also
     by name: ``invariants``, the largest error over trajectories and steps, infinite where one
     diverges; ``invariants_kept``, whether this error is at most ``invariants_rounding``;
@@ -189,14 +197,28 @@ class Invariants(Diagnostic):
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(ensemble)
-        count = len(self.plan.initial)
+        complete = self.plan.complete
+        initial = self.plan.initial if complete is None else complete.initial
+        count = len(initial)
         # of each the change, the largest ones (time, trajectory), and the drift
         self._changes = {
-            name: (_Change(each, self.plan.initial), ensemble.series(), DriftAccumulator(count))
-            for name, each in self.plan.system.invariants.items()
+            name: (_Change(each, initial), ensemble.series(), DriftAccumulator(count))
+            for name, each in self.plan.complete_system.invariants.items()
+            if ensemble.completion is not None
         }
+        self._begins = complete is not None and not ensemble.is_complete
 
     def observe(self, start: int, states: np.ndarray) -> None:
+        if self.plan.complete is not None:
+            if self.ensemble.completed is None:
+                return
+            start, states = self.ensemble.completed
+            if not states.shape[1]:
+                return
+        if self._begins:
+            for change, *_ in self._changes.values():
+                change.begin(states[:, 0])
+            self._begins = False
         times = self.plan.step * np.arange(start, start + states.shape[1])
         with np.errstate(all="ignore"):
             for change, largest, drift in self._changes.values():
@@ -237,9 +259,11 @@ class Invariants(Diagnostic):
 
     @classmethod
     def columns(cls, report: Report) -> list[Column]:
-        first = next(iter(report.runs.values())).invariants
+        first = {n: each for run in report.runs.values() for n, each in run.invariants.items()}
         columns: list[Column] = []
         for name, label in report.invariant_labels.items():
+            if name not in first:
+                continue
             later = 6 if columns else 0  # columns of later invariants are dropped first
             kind = (label, _KINDS[first[name].kind])
             uncertain = f"{label} drift ±"

@@ -255,7 +255,7 @@ class LyapunovExponent(Diagnostic):
         if steps < 1:
             return {"lyapunov": None}
         spectrum = lyapunov_spectrum(
-            self.map, first, steps, compiled=False, scales=self.plan.scales
+            self.map, first, steps, compiled=False, scales=self.ensemble.scales
         )
         lasting = self.ensemble.lasting(np.array([times - 1]), count).T  # (trajectory, 1)
         spectrum = replace(

@@ -12,6 +12,7 @@ from vpintegrator.dynamics.structure import (
     finite_windows,
     form_defect,
     iterated_tangent,
+    own_form_defect,
     reversibility_defect,
 )
 from vpintegrator.maps import Map
@@ -92,6 +93,9 @@ def window_symplecticity_defect(
     iterated: if ``prediction_window`` < ``window``, it shifts the window and keeps no such form.
     For more than 128 components the defect is estimated as there.
 
+    The form of a discrete Lagrangian is its own, :math:`-D_1 D_2 L\, dq \wedge dr`, relative to its
+    largest entry; see :func:`vpintegrator.dynamics.structure.own_form_defect`.
+
     Parameters
     ----------
     map
@@ -115,6 +119,10 @@ def window_symplecticity_defect(
     >>> vp.rollout.diagnostics.window_symplecticity_defect(map, windows) < 1e-14
     True
     """
+    model = getattr(map, "original", map)
+    if hasattr(model, "own_form") and model.structure.form == "lagrangian":
+        windows = finite_windows(map, windows)
+        return own_form_defect(model, windows) if len(windows) else None
     if map.window == 1 or not _has_form(map):
         return None
     return _largest_defect(map, windows, scales, of_windows=True)
@@ -168,8 +176,8 @@ class Defects(Diagnostic):
     def result(self) -> dict[str, Any]:
         map = self.map
         windows = self.ensemble.sample
-        scales = self.plan.scales
-        rhos = self.plan.system.reversing_symmetries
+        scales = self.ensemble.scales
+        rhos = self.ensemble.system.reversing_symmetries
         return {
             "symplecticity": symplecticity_defect(map, windows, scales),
             "window_symplecticity": window_symplecticity_defect(map, windows, scales),
@@ -180,7 +188,7 @@ class Defects(Diagnostic):
     def columns(cls, report: Report) -> list[Column]:
         of_windows = "window symplecticity defect"
         header = ("defect", "of windows")
-        kept = ("symplectic",)
+        kept = ("symplectic", "variational")
         return [
             Column("symplecticity defect", "symplecticity", header=("symplectic", "defect")),
             Column(of_windows, "window_symplecticity", "number", header, rank=4, promised=kept),

@@ -113,11 +113,38 @@ def _keys(system: System) -> dict[str, str]:
     return {name: name.replace("-", "_") for name in VOLUMES}
 
 
+def own_volume_change(map: Any, windows: np.ndarray) -> Any:
+    r"""Return log rho(Phi(Z)) - log rho(Z) for the density rho of the volume of a map's own form.
+
+    It is added to :math:`\log |\det D\Phi|`. A discrete Lagrangian keeps the volume of windows of
+    two positions with the density :math:`|\det D_1 D_2 L|`; the volume of other maps has none.
+
+    Parameters
+    ----------
+    map
+        The map.
+    windows
+        Windows, (..., window, dim); NaN where one is not finite.
+    """
+    model = getattr(map, "original", map)
+    if not hasattr(model, "own_form"):
+        return 0.0
+    rows = windows.reshape(-1, map.window, map.dim)
+    usable = np.isfinite(rows).all(axis=(1, 2))
+    result = np.full(len(rows), np.nan)
+    with np.errstate(all="ignore"):
+        images = iterated_images(map, rows[usable])
+        before, after = (log_volume(model.own_form(each)) / 2 for each in (rows[usable], images))
+        result[usable] = after - before
+    return result.reshape(windows.shape[:-2])
+
+
 class VolumeChange(Diagnostic):
     """Whether volume is preserved, or contracts as the exact flow does.
 
     Measured is ``volume``, a :class:`Volume` by name: ``"step"``, of the map of states, or of
-    windows where ``window`` > 1, at states met on the way; ``"phase-space"``, of the map z_0 ->
+    windows where ``window`` > 1, at states met on the way, of a variational map in the volume of
+    its own form; ``"phase-space"``, of the map z_0 ->
     z_t; ``"measure"``, of the map of a step in the coordinates of the system's chart, where these
     have another volume. Each may be missing. For a system that changes volume the values are those
     beside the exact map, and that of a map of windows is missing. Summed up, by these names:
@@ -130,8 +157,9 @@ class VolumeChange(Diagnostic):
     def result(self) -> dict[str, Any]:
         volume: dict[str, Volume] = {}
         map = self.map
-        system = self.plan.system
+        system = self.ensemble.system
         step = self.plan.step
+        contracts = self.plan.complete_system.contracts
         if map.differentiable:
             windows = self.ensemble.windows
             times = self.ensemble.sample_times
@@ -139,10 +167,11 @@ class VolumeChange(Diagnostic):
             count = affordable(samples * trajectories, window * dim)
             windows = fewer(windows[:, : max(1, count // max(1, samples))], count)
             times = fewer(times, count)  # and windows: fewer for large ones
-            changes = log_determinant(map, windows, self.plan.scales)
-            if not system.contracts:
-                volume["step"] = Volume(times, changes.T)
-            elif map.window == 1:
+            changes = log_determinant(map, windows, self.ensemble.scales)
+            if not contracts:
+                corrected = changes + own_volume_change(map, windows)
+                volume["step"] = Volume(times, corrected.T)
+            elif map.window == 1 and system.contracts:
                 rows = windows.reshape(-1, system.dim)
                 exact = exact_log_determinant(system, rows, step, 1)[:, 1]
                 volume["step"] = Volume(times, (changes - exact.reshape(changes.shape)).T)
@@ -159,7 +188,7 @@ class VolumeChange(Diagnostic):
         history = self.ensemble.tangent_history
         if history is not None and not np.isnan(history.log_determinant[:, 1:]).all():
             values = history.log_determinant
-            if system.contracts:
+            if contracts:
                 first = self.ensemble.first[: len(values), 0]
                 steps = len(history.times) - 1
                 values = values - exact_log_determinant(system, first, step, steps)
@@ -190,7 +219,7 @@ class VolumeChange(Diagnostic):
             value = ("volume", name)
             preserved = f"{words} preserved"
             header = (what, "volume kept") if name == "phase-space" else (words, "kept")
-            if name in known and report.system.contracts and name != "measure":
+            if name in known and report.complete_system.contracts and name != "measure":
                 columns.append(Column(f"{what} contraction error", value, place=3))
             elif name in known:
                 columns += [
