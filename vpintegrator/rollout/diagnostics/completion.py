@@ -189,7 +189,7 @@ class Rates(Placed):
 
 def completion_of(
     map: Map,
-    complete: CompleteStates | None,
+    complete: CompleteStates,
     is_complete: bool,
     step: float,
     periods: Mapping[int, float],
@@ -207,7 +207,7 @@ def completion_of(
     map
         A map, whose original has momenta or not.
     complete
-        Complete states behind observed ones; None where the states of the plan are complete.
+        Complete states behind observed ones.
     is_complete
         Whether the states of the map are complete.
     step
@@ -218,7 +218,7 @@ def completion_of(
         Largest distances of momenta, and of what rates give, from those of the reference, relative
         to their scales.
     """
-    if complete is None or is_complete:
+    if is_complete:
         return Identity()
     if not complete.components:
         return None

@@ -18,7 +18,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.structure import affordable, component_scales
 from vpintegrator.maps import Map
-from vpintegrator.rollout.diagnostics.completion import completion_of
+from vpintegrator.rollout.diagnostics.completion import Completion, completion_of
 from vpintegrator.rollout.diagnostics.tangent import TangentHistory, tangent_propagation
 from vpintegrator.rollout.observed import CompleteStates
 from vpintegrator.rollout.report import Report, Run, Summary
@@ -156,9 +156,10 @@ class Ensemble:
         self.observe_states = (lambda states: states) if known is None else known.observe
         self.system = plan.system if known is None else known.system
         self.scales = plan.scales if known is None else known.scales
-        self.completion = completion_of(
-            map, plan.complete, self.is_complete, plan.step, plan.system.periods
-        )
+        self.completion: Completion | None = None
+        if plan.complete is not None:
+            periods = plan.system.periods
+            self.completion = completion_of(map, plan.complete, is_complete, plan.step, periods)
         self.completed: tuple[int, np.ndarray] | None = None
         self.states = self.series(plan.system.dim).transpose(1, 0, 2)
         count = max(plan.steps + 2 - map.window, 0)

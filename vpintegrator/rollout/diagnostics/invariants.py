@@ -204,7 +204,7 @@ class Invariants(Diagnostic):
         self._changes = {
             name: (_Change(each, initial), ensemble.series(), DriftAccumulator(count))
             for name, each in self.plan.complete_system.invariants.items()
-            if ensemble.completion is not None
+            if complete is None or ensemble.completion is not None
         }
         self._begins = complete is not None and not ensemble.is_complete
 
