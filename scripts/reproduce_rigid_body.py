@@ -1,14 +1,15 @@
 """The rigid body of arXiv 2312.11166: its networks, its data, its training; beside our default.
 
     python scripts/reproduce_rigid_body.py -o rigid-body-study
-    python scripts/reproduce_rigid_body.py --epochs 500000    # as published, days on a CPU
+    python scripts/reproduce_rigid_body.py --epochs 500000    # as published: hours for each network
 
 The volume-preserving feed-forward network, the volume-preserving transformer (VPT) and the standard
 transformer learn orbits of the implicit midpoint rule with step 0.2, by Adam in single precision.
 Beside them are the map that ``vp.fit`` chooses for the same data, the VPT with our layers and
 optimizer, and RK4. The orbits of the paper run to t = 100, those of the Julia tutorial to t = 120,
 and errors are those from the implicit midpoint rule. The folder receives the data, the models, both
-rollouts with figures and tables, the loss curves, and a table of the training times.
+rollouts with figures and tables, the loss curves, and a table of the training times. Where a run was
+interrupted, the published trainings go on from their checkpoints in the folder.
 
 Values marked as published are those of the weights that come with the tutorial of
 GeometricMachineLearning.jl. The paper trains on all of the 1,238 orbits; here 238 are kept for
@@ -80,7 +81,6 @@ ORBITS = {
 @click.option("--time", type=float, help="How long orbits run.  [as in the literature]")
 @click.option("--count", default=1238, show_default=True, help="Orbits of the data.")
 @click.option("-o", "--output", default="rigid-body-study", type=click.Path(path_type=Path))
-@click.option("--overwrite", is_flag=True, help="Replace what is there.")
 def main(
     epochs: int,
     seeds: int,
@@ -89,12 +89,13 @@ def main(
     time: float | None,
     count: int,
     output: Path,
-    overwrite: bool,
 ) -> None:
     """Repeat the study of the rigid body by Brantner, de Romemont, Kraus and Li."""
-    output.mkdir(exist_ok=overwrite, parents=True)
+    output.mkdir(exist_ok=True, parents=True)
     path = output / "dataset.h5"
-    data = vp.generate("rigid-body-circles", path, method=METHOD, count=count, overwrite=overwrite)
+    if not path.exists():
+        vp.generate("rigid-body-circles", path, method=METHOD, count=count)
+    data = vp.open_dataset(path)
     models: dict[str, list[Model]] = {}
     histories: dict[str, list[History]] = {}
     for name, make in NETWORKS.items():
@@ -103,10 +104,12 @@ def main(
             model = make()
             if initial == "glorot":
                 set_glorot(model)
-            file = output / f"{name.replace(' ', '-').lower()}-{seed}.safetensors"
-            history = vp.train(model, data, recipe="published", epochs=epochs, seed=seed)
-            vp.save(model, file, overwrite)
+            file = output / f"{name.replace(' ', '-').lower()}-{seed}.checkpoint"
+            history = vp.train(
+                *(model, data), recipe="published", epochs=epochs, seed=seed, checkpoint=file
+            )
             _check(history.stopped_by)
+            vp.save(model, file.with_suffix(".safetensors"), overwrite=True)
             models.setdefault(name, []).append(model)
             histories.setdefault(name, []).append(history)
     losses = {name: trainings[0] for name, trainings in histories.items()}
@@ -120,14 +123,14 @@ def main(
     default = f"vp.fit ({fit.model.name})"
     models |= {"our VPT": [ours], default: [fit.model]}
     histories[default] = [each.history for each in fit.tried]
-    vp.save(ours, output / "our-vpt.safetensors", overwrite)
-    vp.save(fit.model, output / "our-default.safetensors", overwrite)
+    vp.save(ours, output / "our-vpt.safetensors", overwrite=True)
+    vp.save(fit.model, output / "our-default.safetensors", overwrite=True)
     for source, orbits in ORBITS.items():
         steps = round((time or orbits.time) / STEP)
         reference = vp.integrate(data.system, METHOD, np.array(orbits.initial), STEP, steps)
         report = vp.compare(models, "rk4", reference=reference)
-        report.save(output / f"rollout-{source}.h5", overwrite=overwrite)
-        vp.draw(report, output / "figures" / source, overwrite=overwrite)
+        report.save(output / f"rollout-{source}.h5", overwrite=True)
+        vp.draw(report, output / "figures" / source, overwrite=True)
         _print_errors(f"orbits of the {source}, to t = {steps * STEP:g}", report, models)
     _draw_losses(losses, Scene(report), output / "figures")
     _write_times(histories, models, output / "training-times.csv")

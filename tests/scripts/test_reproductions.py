@@ -23,7 +23,11 @@ def study(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.* is not to be relied on")
 def test_the_rigid_body(study, monkeypatch, tmp_path):
-    monkeypatch.setattr(vp, "draw", lambda report, folder, overwrite: folder.mkdir(parents=True))
+
+    def draw(report, folder, overwrite):
+        folder.mkdir(parents=True, exist_ok=overwrite)
+
+    monkeypatch.setattr(vp, "draw", draw)
     monkeypatch.setattr(vp, "compare", partial(vp.compare, compiled=False))
     folder = tmp_path / "study"
     fewer = ["--epochs", "2", "--seeds", "2", "--seconds", "0.5", "--time", "2", "--count", "60"]
@@ -46,6 +50,10 @@ def test_the_rigid_body(study, monkeypatch, tmp_path):
         times = {row["network"]: row for row in csv.DictReader(file)}
     assert times["standard transformer"]["parameters"] == "213"
     assert times["VPT"]["epochs"] == "2" and float(times["VPT"]["seconds"]) > 0
+    run(study, *fewer, "-o", str(folder))
+    with (folder / "training-times.csv").open() as file:
+        again = {row["network"]: row for row in csv.DictReader(file)}
+    assert all(again[name] == times[name] for name in study.NETWORKS)  # nothing is trained again
 
 
 def test_orbits_are_those_of_the_literature(study):
