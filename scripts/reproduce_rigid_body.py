@@ -8,8 +8,8 @@ transformer learn orbits of the implicit midpoint rule with step 0.2, by Adam in
 Beside them are the map that ``vp.fit`` chooses for the same data, the VPT with our layers and
 optimizer, and RK4. The orbits of the paper run to t = 100, those of the Julia tutorial to t = 120,
 and errors are those from the implicit midpoint rule. The folder receives the data, the models, both
-rollouts with figures and tables, the loss curves, and a table of the training times. Where a run was
-interrupted, the published trainings go on from their checkpoints in the folder.
+rollouts with figures and tables, the loss curves, and a table of the training times. Where a run
+was interrupted, the published trainings go on from their checkpoints in the folder.
 
 Values marked as published are those of the weights that come with the tutorial of
 GeometricMachineLearning.jl. The paper trains on all of the 1,238 orbits; here 238 are kept for
