@@ -13,7 +13,7 @@ from vpintegrator.training.additive import equal_parts, error_of, fit_additive
 
 STEP = 0.1
 KINDS = [LinearMaps(), AdditiveHamiltonians()]
-TREE = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5)]
+TREE = [(0, 1), (0, 2), (1, 3), (1, 4)]
 STAR = [(0, 1), (0, 2), (0, 3), (0, 4)]
 
 
@@ -70,12 +70,12 @@ def test_the_graph_of_equal_springs_is_found_and_they_get_one_function():
 
 def test_masses_and_springs_that_differ_have_functions_of_their_own():
     rng = np.random.default_rng(5)
-    mass = rng.uniform(0.5, 3, 6)
+    mass = rng.uniform(0.5, 3, 5)
     stiffness = rng.uniform(0.5, 2, len(TREE))
-    states = network(TREE, 6, 2, cubic, mass=mass, stiffness=stiffness)
+    states = network(TREE, 5, 2, cubic, mass=mass, stiffness=stiffness)
     result = vp.fit(states, KINDS, step=STEP)
     assert edges_of(result.model) == TREE
-    assert len({*result.model.arguments.get("equal", range(5))}) == 5
+    assert len({*result.model.arguments.get("equal", range(4))}) == 4
     assert result.error < 1e-8
 
 

@@ -1,5 +1,6 @@
 """Windows of observations: regression on them, and how many of them determine the next."""
 
+import importlib
 import warnings
 
 import numpy as np
@@ -12,12 +13,14 @@ from vpintegrator.compiled import CompiledModel
 from vpintegrator.data import Observation
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
-from vpintegrator.training import PolynomialRegression
+from vpintegrator.training import DiscreteLagrangians, LinearMaps, PolynomialRegression
 from vpintegrator.training.orbits import follow
 from vpintegrator.training.regression import fit_polynomial, solve
 from vpintegrator.training.stability import Bounds, lost_orbits
 from vpintegrator.training.training_data import TrainingData
 from vpintegrator.training.windows import WindowSearch, shared_error
+
+FIT = importlib.import_module("vpintegrator.training.fit")  # the name is that of the function
 
 
 @pytest.fixture(autouse=True)
@@ -198,16 +201,29 @@ def test_the_default_finds_the_window(system, components, window):
 def test_a_hidden_moment_is_found_in_windows():
     vary = {"I1": [1.5, 2.5]}
     dataset = observed("rigid-body", vary=vary, hide=("I1",), count=100, steps=12)
-    result = found(dataset, target=3e-4)
-    assert result.model.window > 1 and result.error < 3e-4 < 1e-3 < result.windows[1]
+    sizes = ({"window": 1, "degree": 4}, {"window": 3, "degree": 3})
+    result = vp.fit(dataset, [vp.training.search("polynomial", each) for each in sizes])
+    single, _ = result.tried
+    assert result.model.window == 3 and result.error < 3e-4 < 1e-3 < single.error
     assert follow(result.model, TrainingData(dataset)).lost == 0
 
 
-def test_the_window_does_not_grow_with_noise():
-    dataset = observed("rigid-body", ["z1", "z2"], count=60, steps=12, noise=1e-3)
-    result = found(dataset)
+def test_the_window_does_not_grow_with_noise(monkeypatch):
+    """By solves: refined orbits and couplings take a minute, and have tests of their own."""
+    lagrangians = DiscreteLagrangians(refined=0, highest=4)
+    solved = (LinearMaps(), PolynomialRegression(), lagrangians)
+
+    def of_windows(window):
+        pairs = (lagrangians,) if window == 2 else ()
+        return (*pairs, PolynomialRegression({"window": window}))
+
+    monkeypatch.setattr(FIT, "KINDS", solved)
+    monkeypatch.setattr(FIT, "kinds_of_windows", of_windows)
+    dataset = observed("rigid-body", ["z1", "z2"], count=40, steps=9, noise=1e-3)
+    result = found(dataset, kinds=solved)
     assert 2 <= result.model.window <= 3 and max(result.windows) <= 4
-    complete = found(observed("rigid-body", count=60, steps=12, noise=1e-3, name="b.h5"))
+    other = observed("rigid-body", count=40, steps=9, noise=1e-3, name="b.h5")
+    complete = found(other, kinds=solved)
     assert complete.model.window == 1 and max(complete.windows) <= 2
 
 
