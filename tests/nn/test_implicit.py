@@ -35,6 +35,9 @@ EXAMPLES = {
     "generating function of angles": lambda d, T: SymplecticGeneratingFunction(
         wide(even(d), 2, periodic=[0])
     ),
+    "generating function of combinations": lambda d, T: SymplecticGeneratingFunction(
+        wide(even(d), 2), combinations=mixed(even(d))
+    ),
     "generating function of exact terms": lambda d, T: SymplecticGeneratingFunction(
         wide(even(d)), ElementaryHamiltonians(oscillators(even(d) // 2), even(d))
     ),
@@ -42,6 +45,14 @@ EXAMPLES = {
         [wide(d) for _ in range(d - 1)]
     ),
 }
+
+
+def mixed(size):
+    """Combinations of the components: differences of neighbours, and one of other units."""
+    one = torch.eye(size, dtype=torch.float64, device="cpu")
+    M = one - one.roll(1, 0).tril()
+    M[-1, -1] = 1.5
+    return M
 
 
 def oscillators(freedoms):
@@ -87,6 +98,9 @@ def torus(dim=3, degree=3, **options):
 LAYERS = {
     "symplectic": symplectic,
     "symplectic of a parameter": lambda: symplectic(2, parameters=1, vanishing=[0]),
+    "symplectic of combinations": lambda: SymplecticGeneratingFunction(
+        GeneratingFunction(4, 2, parameters=1, periodic=[0, 1]), combinations=mixed(4)
+    ),
     "exact terms": exact,
     "exact terms of a parameter": lambda: exact("z[2]*(z[1]**2/2 - cos(z[0]))", 1),
     "chain": chain,

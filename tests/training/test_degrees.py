@@ -1,12 +1,15 @@
 """Weights of components in the degree, and components that are angles in effect."""
 
 import numpy as np
+import pytest
 
 import vpintegrator as vp
 from vpintegrator.training import GeneratingFunctions
 from vpintegrator.training.degrees import (
     apparent_angles,
+    odd_products,
     relative_rates,
+    reversals,
     scaled_weights,
     tied_components,
 )
@@ -59,18 +62,17 @@ def test_symmetries_tie_the_components_that_they_exchange():
 
 
 def test_components_are_angles_where_the_error_says_so():
-    states = RNG(0).uniform(-4, 4, (100, 3))
-    states[:, 2] /= 10  # too narrow for an angle
+    widths = np.array([8, 8, 0.8])  # the last one is too narrow for an angle
 
     def error(angles):
         return 0.1 if angles == {1: 2 * np.pi} else 1.0
 
-    assert apparent_angles(states, error) == {1: 2 * np.pi}
-    assert apparent_angles(states, lambda angles: 1.0) == {}
-    assert apparent_angles(states, lambda angles: 0.1 ** len(angles))[0] == 2 * np.pi
+    assert apparent_angles(widths, error) == {1: 2 * np.pi}
+    assert apparent_angles(widths, lambda angles: 1.0) == {}
+    assert apparent_angles(widths, lambda angles: 0.1 ** len(angles))[0] == 2 * np.pi
     both = {0: 2 * np.pi, 1: 2 * np.pi}
-    assert apparent_angles(states, lambda angles: 0.1 if angles == both else 1.0) == both
-    assert apparent_angles(states, lambda angles: 0.1 if 0 in angles else 1.0) == {0: 2 * np.pi}
+    assert apparent_angles(widths, lambda angles: 0.1 if angles == both else 1.0) == both
+    assert apparent_angles(widths, lambda angles: 0.1 if 0 in angles else 1.0) == {0: 2 * np.pi}
 
 
 def test_polynomials_of_a_stiff_component_get_a_weight():
@@ -127,3 +129,52 @@ def test_degrees_go_on_where_a_linear_map_in_front_gains_nothing():
     assert plain.error < behind.error
     assert fit.error < 1e-13
     assert fit.model.arguments["degree"] > 6
+
+
+def test_differences_of_angles_are_found():
+    """The potential has many harmonics of the difference of two angles, one of each alone."""
+
+    def force(q):
+        a, b = np.split(q, 2, -1)
+        own = -1.5 * np.sin(b - a) * np.exp(1.5 * np.cos(b - a))
+        return np.concatenate([-own - np.sin(a), own - 0.5 * np.sin(b)], -1)
+
+    before, after = pairs(force, [-6, -6, -1, -1], [6, 6, 1, 1], 4, 700)
+    kind = GeneratingFunctions(coefficients=150, first_coefficients=140, weighted_terms=100)
+    result = vp.fit((before, after), [kind], step=0.2, seconds=np.inf, progress=False)
+    arguments = result.model.arguments
+    assert {k for k, _ in arguments["periodic"]} == {0, 1}
+    rows = np.array(arguments["combinations"])[:2, :2]
+    assert any(np.array_equal(np.abs(row), [1, 1]) and row.sum() == 0 for row in rows)
+    others = [fit.error for fit in result.tried if not fit.model.arguments.get("combinations")]
+    assert result.error < min(others) / 10
+    turned = result.model.map(before[:50, None] + [0, 2 * np.pi, 0, 0])[:, 0]
+    expected = result.model.map(before[:50, None])[:, 0] + [0, 2 * np.pi, 0, 0]
+    np.testing.assert_allclose(turned, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(("tilt", "number"), [(0.0, 3), (0.3, 2)])
+def test_reversing_symmetries_are_found_in_states(tilt, number):
+    """Each even potential has a parity of its own, beside the reversal of all momenta."""
+
+    def force(q):
+        a, b = np.split(q, 2, -1)
+        return np.concatenate([-np.tanh(2 * a) - tilt * np.cos(a), -b], -1)
+
+    before, after = pairs(force, [-3, -1, -3, -1], [3, 1, 3, 1], 4, 500)
+    kind = GeneratingFunctions(coefficients=80, first_coefficients=140, weighted_terms=60)
+    result = vp.fit((before, after), [kind], step=0.2, seconds=np.inf, progress=False)
+    found = result.model.arguments["reversing_symmetries"]
+    assert len(found) == number
+    assert found[0] == np.diag([1.0, 1, -1, -1]).tolist()
+
+
+def test_reversals_turn_the_form_and_are_closed_under_odd_products():
+    J = vp.nn.canonical_form(6).numpy()
+    signs = reversals(6)
+    assert len(signs) == 8 and signs[0] == (1, 1, 1, -1, -1, -1)
+    for each in signs:
+        np.testing.assert_array_equal(np.diag(each) @ J @ np.diag(each), -J)
+    assert odd_products(signs[:2]) == {*signs[:2]}
+    assert odd_products(signs[:3]) == {*signs[:4]}
+    assert odd_products([signs[0], signs[1], signs[2], signs[4]]) == {*signs}

@@ -25,6 +25,7 @@ from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.symmetry import (
     TOLERANCE,
     SignedGroup,
+    as_matrices,
     check_even,
     form_signs,
     generated_group,
@@ -52,6 +53,10 @@ class SymplecticGeneratingFunctionMap(Model):
     weights
         Weight of each component in the degree, by default one: functions of a component of weight
         0.5 have twice the degree.
+    combinations
+        Rows of a matrix M: polynomials are functions of the combinations M z of the normalised
+        components, each in the place of a component; ``weights`` and ``cyclic`` are theirs.
+        Combinations of angles are integer, such as q[1] - q[0] in the place of q[1].
     repeats
         Equal maps in a row, each of an equal part of the step; for autonomous systems.
     hamiltonian
@@ -65,8 +70,8 @@ class SymplecticGeneratingFunctionMap(Model):
     Raises
     ------
     InputError
-        For an odd number of moving components, or symmetries that do not keep the symplectic form
-        but for its sign.
+        For an odd number of moving components, symmetries that do not keep the symplectic form
+        but for its sign, or combinations that have no inverse or break the period of an angle.
 
     References
     ----------
@@ -92,6 +97,7 @@ class SymplecticGeneratingFunctionMap(Model):
         functions: Literal["polynomial"] = "polynomial",
         degree: int = 6,
         weights: Sequence[float] = (),
+        combinations: Sequence[Any] = (),
         repeats: int = 1,
         hamiltonian: str = "",
         order: int = 6,
@@ -110,10 +116,17 @@ class SymplecticGeneratingFunctionMap(Model):
         if order not in ORDERS:
             raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
         check_even(components.moving, "; take vpgf, which preserves volume")
+        M = _combinations(combinations, components)
+        group, signs = _signs_of_symplectic(components)
+        if M is not None:
+            both = torch.eye(group.shape[-1], dtype=torch.float64)
+            both[: components.moving, : components.moving] = M
+            group = both @ group @ torch.linalg.inv(both)  # of the combinations
+            group = torch.where(group.abs() < TOLERANCE, torch.zeros_like(group), group)
         S = GeneratingFunction(
             components.moving,
             degree,
-            group=_signs_of_symplectic(components),
+            group=(group, signs),
             periodic=[*components.periods],
             cyclic=components.cyclic,
             weights=weights,
@@ -124,7 +137,7 @@ class SymplecticGeneratingFunctionMap(Model):
             exact = ElementaryHamiltonians(
                 hamiltonian, components.moving, order, components.read, explicit_time
             )
-        core = SymplecticGeneratingFunction(S, exact, repeats)
+        core = SymplecticGeneratingFunction(S, exact, repeats, M)
         super().__init__(core, components, dtype=dtype)
 
 
@@ -229,6 +242,28 @@ class VolumePreservingGeneratingFunctionMap(Model):
                 )
         core = VolumePreservingGeneratingFunction([*chain.values()], repeats, pairs=[*chain])
         super().__init__(core, components, dtype=dtype)
+
+
+def _combinations(rows: Any, components: Components) -> torch.Tensor | None:
+    """Return the matrix of combinations of the moving components; None for the components."""
+    if not len(rows):
+        return None
+    n = components.moving
+    M = as_matrices([rows], n, "combinations")[0]  # (size, size)
+    if bool(torch.linalg.matrix_rank(M) < n):
+        raise InputError("combinations must be rows of a matrix that has an inverse")
+    angles = [k for k in components.periods if k < n]
+    others = [k for k in range(n) if k not in angles]
+    own = M[angles][:, angles]
+    whole = [own, torch.linalg.inv(own)] if len(angles) and bool(own.det() != 0) else [own]
+    is_integer = all(bool(((A - A.round()).abs() < TOLERANCE).all()) for A in whole)
+    is_mixed = bool(M[angles][:, others].any()) or bool(M[others][:, angles].any())
+    if is_mixed or not is_integer:
+        raise InputError(
+            "combinations of angles must be integer, as those of their inverse, and without other "
+            "components"
+        )
+    return M
 
 
 def _check_repeats(repeats: int, explicit_time: bool) -> None:

@@ -394,6 +394,8 @@ class Terms(Layer):
         The s and f.
     count : int
         Number of parameters c.
+    weights : sequence of float
+        Weight of each variable in the degree of a term, by default one.
     device, dtype
         As in layers of torch.nn.
     """
@@ -410,12 +412,14 @@ class Terms(Layer):
         sources: torch.Tensor,
         factors: torch.Tensor,
         count: int,
+        weights: Sequence[float] = (),
         *,
         device: Device = None,
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.degree = degree
+        self.weights = [*weights, *[1.0] * (len(kinds) - len(weights))]
         self.kinds = [*kinds]
         self.count = count
         self.constant("chosen", chosen)
@@ -452,17 +456,18 @@ class Terms(Layer):
         )
         used = (factors != 0).any(1)
         orders = torch.tensor(indices, dtype=torch.long).view(len(indices), len(kinds))
-        parts = orders[used], sources[used], factors[used], count
+        parts = orders[used], sources[used], factors[used], count, weights
         return cls(degree, kinds, *parts, device=device, dtype=dtype)
 
     @property
     def degrees(self) -> torch.Tensor:
-        """Total degree of what each parameter multiplies (parameter,)."""
-        orders = [kind.orders(n) for kind, n in zip(self.kinds, self.highest, strict=True)]
+        """Weighted degree of what each parameter multiplies (parameter,)."""
+        highest = zip(self.kinds, self.highest, self.weights, strict=True)
+        orders = [[weight * n for n in kind.orders(most)] for kind, most, weight in highest]
         sums = [sum(own[i] for own, i in zip(orders, e, strict=True)) for e in self.chosen.tolist()]
         present = self.factors.cpu() != 0  # (term, m)
-        result = torch.zeros(self.count, dtype=torch.long)
-        each = torch.tensor(sums, dtype=torch.long).unsqueeze(1).expand_as(present)
+        result = torch.zeros(self.count, dtype=torch.float64)
+        each = torch.tensor(sums, dtype=torch.float64).unsqueeze(1).expand_as(present)
         result[self.sources.cpu()[present]] = each[present]
         return result
 

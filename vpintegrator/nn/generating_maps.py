@@ -28,7 +28,8 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     The map is symplectic for every S. It is reversible, :math:`\rho \Phi \rho = \Phi^{-1}`, where
     :math:`S(\rho m) = S(m)` for a :math:`\rho` that turns the sign of the form, and commutes with
-    linear symplectic maps that leave S as it is.
+    linear symplectic maps that leave S as it is. S may be a function of linear combinations
+    :math:`u = M m` of the components, such as differences of angles.
 
     Equation for pairs (z, z'): :math:`J^{-1}(z' - z) = \nabla S((z + z')/2)`, linear in the
     coefficients of S.
@@ -41,11 +42,14 @@ class SymplecticGeneratingFunction(ImplicitMap):
         Terms of a known Hamiltonian that are added to S.
     repeats : int
         Number of successive maps in a step, all of the same S.
+    combinations : Tensor (size, size), optional
+        M, which is invertible; by default S is a function of the components themselves.
 
     Raises
     ------
     InputError
-        If S has an odd number of components, or the exact terms have other ones.
+        If S has an odd number of components, the exact terms have other ones, or there are exact
+        terms beside combinations.
 
     References
     ----------
@@ -64,6 +68,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
     symplectic = True
     reversible_by_terms = True  # by the choice of the terms, without psi R psi^-1 R
     form: torch.Tensor
+    combinations: torch.Tensor | None
 
     @on_cpu
     def __init__(
@@ -71,9 +76,12 @@ class SymplecticGeneratingFunction(ImplicitMap):
         potential: GeneratingFunction,
         exact: ElementaryHamiltonians | None = None,
         repeats: int = 1,
+        combinations: torch.Tensor | None = None,
     ) -> None:
         super().__init__(potential.size, repeats, potential)
         check_even(potential.size)
+        if combinations is not None and exact is not None:
+            raise InputError("combinations are for polynomials alone, without exact terms")
         sizes = (potential.size, potential.parameter_count)
         if exact is not None and (exact.size, exact.parameter_count) != sizes:
             raise InputError("the exact terms are of other components than the potential")
@@ -81,6 +89,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         self.exact = exact
         self.dim, self.parameter_count = sizes
         self.constant("form", canonical_form(potential.size))
+        self.constant("combinations", combinations)
 
     def coefficients(self) -> tuple[torch.Tensor, ...]:
         exact = () if self.exact is None else (self.exact.coefficients,)
@@ -103,20 +112,32 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim)."""
-        self.potential.adapt(torch.cat([self.outer(z), self.outer(z, backward=True)]))
+        both = torch.cat([self.outer(z), self.outer(z, backward=True)])  # (2 * state, dim)
+        n = self.potential.size
+        self.potential.adapt(torch.cat([self._combined(both[:, :n]), both[:, n:]], -1))
         if self.exact is not None:
             self.exact.adapt(z)
 
+    def _combined(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the variables (..., size) of S at components (..., size)."""
+        M = self.combinations
+        return z if M is None else z @ M.to(z).mT
+
+    def _slope(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Return the gradient (..., size) by components from that by the variables of S."""
+        M = self.combinations
+        return gradient if M is None else gradient @ M.to(gradient)
+
     def _middle(self, z: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
-        """Return the midpoint of the states, and the parameters."""
+        """Return the variables of S at the midpoint of the states, and the parameters."""
         n = self.potential.size
-        middle = (z[..., :n] + image[..., :n]) / 2
+        middle = self._combined((z[..., :n] + image[..., :n]) / 2)
         return torch.cat([middle, z[..., n:]], -1) if self.parameter_count else middle
 
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
         middle = self._middle(z, image)
         n = self.potential.size
-        gradient = self.potential.gradient(middle, c[0])  # (..., size)
+        gradient = self._slope(self.potential.gradient(middle, c[0]))  # (..., size)
         if self.exact is not None:
             gradient = gradient + self.exact.gradient(middle, c[1])
         slope = gradient @ self.form.mT  # (..., size)
@@ -140,10 +161,15 @@ class SymplecticGeneratingFunction(ImplicitMap):
             return (inverse @ defect.unsqueeze(-1)).squeeze(-1)  # (..., size)
 
         def polynomials(image: torch.Tensor) -> torch.Tensor:
-            return corrected(image, *S.gradient_and_hessian(self._middle(z, image), c[0]))
+            gradient, hessian = S.gradient_and_hessian(self._middle(z, image), c[0])
+            if (M := self.combinations) is not None:
+                hessian = M.to(hessian).mT @ hessian @ M.to(hessian)  # (..., size, size)
+            return corrected(image, self._slope(gradient), hessian)
 
         # from the state itself: the first correction is a step of a linearly implicit method
         size = S.box_scale[:n].to(z.dtype)
+        if (M := self.combinations) is not None:
+            size = torch.linalg.inv(M.to(z)).abs() @ size
         if (exact := self.exact) is None:
             image = newton(state, polynomials, size, self.iterations)
             return torch.cat([image, rest], -1)
@@ -173,6 +199,8 @@ class SymplecticGeneratingFunction(ImplicitMap):
         middle = self._middle(z, image)  # (..., dim)
         slopes = self.potential.features(middle, [(i,) for i in range(n)])
         gradient = torch.stack(slopes, 1)  # (pair, size, coefficient)
+        if (M := self.combinations) is not None:
+            gradient = M.to(gradient).mT @ gradient
         if self.exact is not None:
             gradient = torch.cat([gradient, self.exact.gradients(middle).mT], 2)
         half = n // 2
@@ -181,7 +209,8 @@ class SymplecticGeneratingFunction(ImplicitMap):
     def at(self, parameters: torch.Tensor) -> SymplecticGeneratingFunction:
         """Return the map at parameters (m,), which are multiplied out."""
         exact = None if self.exact is None else self.exact.at(parameters)
-        result = SymplecticGeneratingFunction(self.potential.at(parameters), exact, self.repeats)
+        potential = self.potential.at(parameters)
+        result = SymplecticGeneratingFunction(potential, exact, self.repeats, self.combinations)
         result.settle_like(self)
         return result
 

@@ -117,7 +117,7 @@ def relative_rates(
 
 
 def apparent_angles(
-    states: np.ndarray,
+    widths: np.ndarray,
     error: Callable[[Mapping[int, float]], float],
     gain: float = 0.5,
     periods: Sequence[float] = PERIODS,
@@ -128,8 +128,8 @@ def apparent_angles(
 
     Parameters
     ----------
-    states : (state, dim)
-        Training states. A component may be an angle where they fill half a period.
+    widths : (component,)
+        Ranges of the training states. A component may be an angle where they fill half a period.
     error
         Error of a map with these angles.
     gain
@@ -137,12 +137,10 @@ def apparent_angles(
     periods
         Periods that are tried.
     """
-    widths = np.ptp(states, axis=0)
     angles: dict[int, float] = {}
     least = error(angles)
     for period in periods:
-        may = [i for i, width in enumerate(widths) if 0.5 <= width / period <= 30]
-        free = [i for i in may if i not in angles]
+        free = [i for i in possible_angles(widths, period) if i not in angles]
         if len(free) > 1:
             trial = angles | dict.fromkeys(free, period)
             check_time()
@@ -162,6 +160,35 @@ def apparent_angles(
                 angles = trial
                 least = value
     return angles
+
+
+def possible_angles(widths: np.ndarray, period: float, least: float = 0.5) -> list[int]:
+    """Return the components whose widths (component,) are such a part of a period, or more."""
+    return [i for i, width in enumerate(widths) if least <= width / period <= 30]
+
+
+def reversals(count: int) -> list[tuple[float, ...]]:
+    """Return the changes of signs (component,) that turn the symplectic form.
+
+    Components are positions and then momenta; the reversal of all momenta comes first.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.degrees import reversals
+    >>> reversals(2)
+    [(1.0, -1.0), (-1.0, 1.0)]
+    """
+    signs = itertools.product((1.0, -1.0), repeat=count // 2)
+    return [(*own, *(-sign for sign in own)) for own in signs]
+
+
+def odd_products(signs: Sequence[tuple[float, ...]]) -> set[tuple[float, ...]]:
+    """Return the products of three, five, ... changes of signs, and these themselves."""
+    products = {*signs}
+    for first, second in itertools.combinations(signs, 2):
+        even = [a * b for a, b in zip(first, second, strict=True)]
+        products |= {tuple(a * b for a, b in zip(even, each, strict=True)) for each in products}
+    return products
 
 
 def tied_components(symmetries: np.ndarray, count: int) -> list[list[int]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,9 +16,14 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.nn.exact_flows import LearnedSplitting
+from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.training.degrees import (
+    PERIODS,
     apparent_angles,
+    odd_products,
+    possible_angles,
     relative_rates,
+    reversals,
     scaled_weights,
     tied_components,
 )
@@ -134,9 +140,10 @@ class GeneratingFunctions(ModelKind):
 
     Attributes
     ----------
-    components
-        Largest number of moving components: polynomials of more have too many terms. Beside exact
-        terms the iteration inverts a matrix of ``exact_components`` at most.
+    components, known_components
+        Largest number of moving components of measured states, and of others: polynomials of more
+        have too many terms. Beside exact terms the iteration inverts a matrix of
+        ``exact_components`` at most.
     coefficients, first_coefficients
         Most coefficients, some ten seconds; and those of polynomials that exact terms may replace.
     highest
@@ -149,7 +156,8 @@ class GeneratingFunctions(ModelKind):
     """
 
     form: str = "symplectic"
-    components: int = 5
+    components: int = 8
+    known_components: int = 5
     exact_components: int = 16
     coefficients: int = 1_500
     first_coefficients: int = 500
@@ -211,6 +219,10 @@ class GeneratingFunctions(ModelKind):
             return
         few = self.first_coefficients // 2
         self._degrees(data, train, fits, {}, few)
+        is_met = any(fit.error <= train.budget.target for fit in fits[first:])
+        if not is_met and self._converges(fits[first:]):  # weights take dozens of solves
+            degree = fits[-1].model.arguments["degree"] + 2
+            self._degrees(data, train, fits, {}, self.coefficients, degree, 2)
         polynomials = fits[first:]
         least = min((fit.error for fit in polynomials), default=math.inf)
         if not polynomials or least <= max(train.budget.target, 10 * TOLERANCES.rounding):
@@ -227,16 +239,45 @@ class GeneratingFunctions(ModelKind):
                 degree = fits[-1].model.arguments["degree"] + 2
                 self._degrees(data, train, fits, {}, self.coefficients, degree, 2)
             return
-        angles: dict[int, float] = {}
-        if data.system.is_measured and not data.system.periods:
-            states = data.held("train").reshape(-1, data.dataset.dim)
-            angles = apparent_angles(states, lambda each: trial(np.ones(trial.size), each))
-        if not angles and least > 0.3 * trial.change:  # the map keeps another form
+        variables = trial.equal
+        if data.system.is_measured:
+            variables = trial.with_combinations(trial.with_angles(variables))
+        if not trial.periods(variables) and least > 0.3 * trial.change:
+            return  # the map keeps another form
+        variables = trial.with_rates(variables)
+        if data.system.is_measured:
+            variables = trial.with_symmetries(variables)
+        if not (variables.changes or goes_on):
             return
-        rates = relative_rates(lambda each: trial(each, angles), trial.ties)
-        functions = trial.functions(rates, angles)
-        if angles or not (rates == 1).all() or goes_on:
+        functions = trial.functions(variables)
+        self._degrees(data, train, fits, functions, self.coefficients, self.weighted_degree)
+        own = fits[first:]
+        if variables.signs and trial.misses(min(own, key=lambda fit: fit.error), variables):
+            functions = trial.functions(replace(variables, signs=()))
             self._degrees(data, train, fits, functions, self.coefficients, self.weighted_degree)
+
+    def _converges(self, fits: Sequence[Fit]) -> bool:
+        """Whether errors fall so fast that degrees of a few more terms reach rounding."""
+        errors: dict[int, float] = {}  # with and without a linear map
+        for fit in fits:
+            degree = fit.model.arguments["degree"]
+            errors[degree] = min(fit.error, errors.get(degree, math.inf))
+        if len(errors) < 2:
+            return False
+        before, last = [*errors.values()][-2:]
+        if not 0 < last < math.inf:
+            return False
+        ratio = min(last / before, 1.0)
+        steps = self._further(fits[-1].model, self.coefficients) / 2
+        rounding = 10 * TOLERANCES.rounding
+        return last * ratio**steps <= rounding < last
+
+    @staticmethod
+    def _further(model: Model, most: int) -> float:
+        """Return by how much the degree may rise until there are so many coefficients."""
+        # terms are as many as the degree to the power of the number of components
+        growth = (most / count(model)) ** (1 / model.dim)
+        return float(model.arguments["degree"] * (growth - 1))
 
     def _degrees(
         self,
@@ -288,9 +329,8 @@ class GeneratingFunctions(ModelKind):
                     fit = behind if far else fit
             before = model
             ratio = min(fit.error / sizes.error, 1.0)  # 0 at the first degree
-            # terms are as many as the degree to the power of the number of components
-            further = degree * ((most / count(model)) ** (1 / data.dataset.dim) - 1)
-            if degree > 4 and fit.error * ratio ** max(further / 2, 0.0) > least_explicit(fits):
+            further = max(self._further(model, most), 0.0)
+            if degree > 4 and fit.error * ratio ** (further / 2) > least_explicit(fits):
                 return  # an explicit map stays better
             # a product of even polynomials gains at every second degree; small solves are cheap
             patience = 1 if functions or count(model) > 200 else 5
@@ -328,17 +368,51 @@ class GeneratingFunctions(ModelKind):
     def _largest(self, data: TrainingData) -> int:
         """Return the most components: few if no Hamiltonian is known, or if it can be split."""
         system = data.system
+        if system.is_measured:
+            return self.components
         if system.chart is not None and self.chart_of(data) is not False:
             system = system.chart.system
         if not (system.is_canonical and system.hamiltonian_formula):
-            return self.components
+            return self.known_components
         fixed = (self.arguments, self.reversible, self.chart, self.dtype)
         splits = Splittings(*fixed).admits(data) is None
-        return self.components if splits else self.exact_components
+        return self.known_components if splits else self.exact_components
+
+
+@dataclass(frozen=True)
+class _Variables:
+    """Variables of a generating function, and how they count in the degree of a term.
+
+    Attributes
+    ----------
+    rates
+        Weight of each variable but for a common factor.
+    angles
+        Period of each component that is an angle in effect.
+    combinations
+        Rows of integers: the variables as combinations of components, if they are others.
+    signs
+        Signs of the components under reversing symmetries that generate all of them.
+    """
+
+    rates: tuple[float, ...]
+    angles: Mapping[int, float] = field(default_factory=dict)
+    combinations: tuple[tuple[float, ...], ...] = ()
+    signs: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether they are other than components of equal weights."""
+        other = bool(self.angles or self.combinations or self.signs)
+        return other or any(rate != 1 for rate in self.rates)
+
+
+def _rows(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in matrix.tolist())
 
 
 class _Trial:
-    """Errors of small generating functions with weights and angles, by a solve each.
+    """Errors of small generating functions of some variables, by a solve each.
 
     Parameters
     ----------
@@ -356,6 +430,7 @@ class _Trial:
         self.seed = seed
         self.model = kind.model_of(data, seed, {})
         self.size = self.model.moving
+        self.equal = _Variables((1.0,) * self.size)
         shapes = data.dataset.shapes
         groups = ("train", "validation") if data.is_few else ("train",)
         known = [shapes.get(group, (0, 1, 0)) for group in groups]
@@ -377,19 +452,131 @@ class _Trial:
         change = (self.model.coordinates(after, near=z) - z) / z.std(0).clamp(min=1e-300)
         return float(change.square().mean().sqrt())
 
-    def functions(self, rates: np.ndarray, angles: Mapping[int, float]) -> dict[str, Any]:
-        """Return the arguments of models with weights in proportion to rates, and with angles."""
-        kind = self.kind
-        periods = dict(self.model.arguments.get("periodic", ())) | dict(angles)
-        terms = self.terms // (1 if kind.form == "symplectic" else self.size - 1)
-        weights = scaled_weights(rates, kind.weighted_degree, terms, [*periods])
-        return {"weights": weights} | ({"periodic": periods} if angles else {})
+    def periods(self, variables: _Variables) -> dict[int, float]:
+        """Return the periods of all angles, declared and found."""
+        return dict(self.model.arguments.get("periodic", ())) | dict(variables.angles)
 
-    def __call__(self, rates: np.ndarray, angles: Mapping[int, float]) -> float:
-        """Return the error of pairs that are left out."""
+    def functions(self, variables: _Variables, terms: int = 0) -> dict[str, Any]:
+        """Return the arguments of models of these variables.
+
+        There are as many coefficients whatever the symmetries are, unless a number of terms is
+        given.
+        """
+        kind = self.kind
+        periods = self.periods(variables)
+        terms = terms or self.terms << len(variables.signs)
+        terms //= 1 if kind.form == "symplectic" else self.size - 1
+        rates = np.array(variables.rates)
+        result: dict[str, Any] = {
+            "weights": scaled_weights(rates, kind.weighted_degree, terms, [*periods])
+        }
+        if variables.angles:
+            result["periodic"] = periods
+        if variables.combinations:
+            result["combinations"] = [list(row) for row in variables.combinations]
+        if variables.signs:
+            idle = [1.0] * (self.data.dataset.dim - self.size)
+            result["reversing_symmetries"] = [
+                np.diag([*signs, *idle]).tolist() for signs in variables.signs
+            ]
+        return result
+
+    def solved(self, variables: _Variables, terms: int = 0) -> tuple[Model | None, float]:
+        """Return a model of these variables, and the error of pairs that are left out."""
         try:
-            model = self.kind.model_of(self.data, self.seed, self.functions(rates, angles))
+            functions = self.functions(variables, terms)
+            model = self.kind.model_of(self.data, self.seed, functions)
             self.data.normalise(model)
-            return solve(model, self.data, self.seed, enough_pairs(model)).typical
+            return model, solve(model, self.data, self.seed, enough_pairs(model)).typical
         except InputError:  # too many terms, or none
-            return math.inf
+            return None, math.inf
+
+    @cached_property
+    def widths(self) -> np.ndarray:
+        """Ranges (component,) of the training states."""
+        states = self.data.held("train").reshape(-1, self.data.dataset.dim)
+        return np.asarray(np.ptp(states, axis=0))
+
+    def with_angles(self, variables: _Variables) -> _Variables:
+        """Return variables with the components that are angles in effect."""
+        if self.periods(variables):
+            return variables
+
+        def error(angles: Mapping[int, float]) -> float:
+            return self.solved(replace(variables, angles=dict(angles)))[1]
+
+        return replace(variables, angles=apparent_angles(self.widths, error))
+
+    def with_rates(self, variables: _Variables) -> _Variables:
+        """Return variables with the weights of the least error, from theirs on."""
+
+        def at(rates: np.ndarray) -> _Variables:
+            return replace(variables, rates=tuple((rates * first).tolist()))
+
+        first = np.array(variables.rates)
+        return at(relative_rates(lambda rates: self.solved(at(rates))[1], self.ties))
+
+    def with_combinations(self, variables: _Variables, gain: float = 0.5) -> _Variables:
+        """Return variables with sums and differences of positions that are angles.
+
+        First differences from one of them, then one sum or difference after the other is taken as
+        long as the error falls by the factor.
+        """
+        half = self.size // 2
+        if self.kind.form != "symplectic" or any(len(tie) > 1 for tie in self.ties):
+            return variables
+        trials = []
+        for period in PERIODS:
+            angles = self.periods(variables)
+            if not self.model.arguments.get("periodic"):
+                narrow = possible_angles(self.widths[:half], period, 0.25)
+                angles = dict.fromkeys(narrow, period) | angles
+            own = [k for k in angles if k < half]
+            for first in own if len(own) > 1 else []:
+                rows = np.eye(self.size)
+                rows[own, first] -= np.array(own) != first
+                trials.append(replace(variables, angles=angles, combinations=_rows(rows)))
+        best = variables
+        least = self.solved(variables)[1]
+        while trials:
+            error, trial = min(map(self._with_error, trials), key=lambda each: each[0])
+            if not error < gain * least:
+                break
+            least = error
+            best = trial
+            own = [k for k in self.periods(best) if k < half]
+            trials = []
+            for (i, j), sign in itertools.product(itertools.permutations(own, 2), (-1.0, 1.0)):
+                rows = np.array(best.combinations)
+                rows[i] += sign * rows[j]
+                trials.append(replace(best, combinations=_rows(rows)))
+        return best
+
+    def _with_error(self, variables: _Variables) -> tuple[float, _Variables]:
+        check_time()
+        return self.solved(variables)[1], variables
+
+    def with_symmetries(self, variables: _Variables) -> _Variables:
+        """Return variables with the changes of signs that are reversing symmetries.
+
+        They do not raise the error of the terms that they leave.
+        """
+        known = len(self.model.reversing_symmetries)
+        if self.kind.form != "symplectic" or known:
+            return variables
+        least = self.solved(variables)[1]
+        for signs in reversals(self.size):
+            if signs in odd_products(variables.signs):
+                continue
+            trial = replace(variables, signs=(*variables.signs, signs))
+            check_time()
+            if self.solved(trial, self.terms)[1] <= max(1.1 * least, TOLERANCES.rounding):
+                variables = trial
+        return variables
+
+    def misses(self, fit: Fit, variables: _Variables) -> bool:
+        """Whether symmetries are only near: as many coefficients without them err less."""
+        if fit.error <= TOLERANCES.exact:
+            return False
+        plain = replace(variables, signs=())
+        return self.solved(plain, count(fit.model))[1] < fit.error
