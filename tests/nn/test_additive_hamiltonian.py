@@ -6,7 +6,13 @@ import torch
 import vpintegrator as vp
 from tests.nn.laws import assert_close, jacobian, randomise, sample
 from vpintegrator.dynamics.compositions import FACTORS
-from vpintegrator.nn import AdditiveHamiltonian, PartSum
+from vpintegrator.nn import (
+    AdditiveFlows,
+    AdditiveHamiltonian,
+    MagneticMotion,
+    PartSum,
+    canonical_form,
+)
 
 SPRINGS = [[[[0, 1.0]]], [[[0, -1.0], [1, 1.0]]], [[[1, -1.0], [2, 2.0]]]]
 BODIES = [[[[0, -1.0], [2, 1.0]], [[1, -1.0], [3, 1.0]]], [[[0, 1.0]], [[1, 1.0]]]]
@@ -33,7 +39,40 @@ def of_distances():
     return made
 
 
+def wide(sums, layer):
+    """The layer with functions of a range so wide that states stay in it whatever the weights."""
+    for part in sums:
+        part.scale.fill_(40.0)
+    return layer
+
+
+def flows(substeps=1, **options):
+    """Forms of both kinds: a wave, a coupling, an amplitude, a distance of two, one in momenta."""
+    single = [[[[0, 1.0], [3, 0.5]]], [[[1, -1.0], [0, 1.0]]]]
+    double = [
+        [[[0, 1.0]], [[2, 1.0]]],
+        [[[0, 1.0], [1, -1.0]], [[2, 1.0], [3, -1.0]]],
+        [[[2, 1.0]], [[3, 2.0]]],
+    ]
+    sums = [PartSum(4, single, 3), PartSum(4, double, 3, "square")]
+    made = AdditiveFlows(sums, substeps=substeps, **options)
+    made.set_step(0.05)
+    return wide(made.sums, made)
+
+
+def charge():
+    momenta = PartSum(2, [[[[0, 1.0]]], [[[1, 1.0]]]], 2)
+    field = [PartSum(2, [[[[0, 1.0], [1, 0.5]]]], 3), PartSum(2, DISC, 2, "square")]
+    made = MagneticMotion([PartSum(2, chain(4), 3)], [momenta], field, substeps=2)
+    made.set_step(0.05)
+    return wide([*made.positions, *made.turning], made)
+
+
+DISC = [[[[0, 1.0]], [[1, 1.0]]]]
+
 EXAMPLES = {
+    "magnetic motion": lambda d, T: charge(),
+    "additive flows": lambda d, T: flows(),
     "sum of parts": lambda d, T: PartSum(d, [[[[i, 1.0]]] for i in range(d)], 3),
     "additive Hamiltonian": lambda d, T: layer(d),
     "additive Hamiltonian of distances": lambda d, T: of_distances(),
@@ -128,3 +167,89 @@ def test_a_map_of_another_step_is_that_of_the_same_hamiltonian():
 def test_wrong_parts_are_refused(arguments, words):
     with pytest.raises(vp.InputError, match=words):
         PartSum(*arguments)
+
+
+def test_flows_are_those_of_the_sum_of_the_parts():
+    """Short steps converge to J times the gradient, with the order of the method."""
+    made = randomise(flows(), 0.4, 3)
+    made.adapt(sample(50, 4))
+    J = canonical_form(4)
+    x = 0.5 * sample(5, 4)
+    made.set_step(1e-5)
+    gradient = sum(part(x) for part in made.sums)
+    assert_close((made(x) - x).detach() / 1e-5, (gradient @ J.mT).detach(), 1e-4)
+    errors = []
+    for step in (0.2, 0.1):
+        made.set_step(step / 16)
+        exact = x
+        for _ in range(16):
+            exact = made(exact)
+        made.set_step(step)
+        errors.append(float((made(x) - exact).detach().abs().max()))
+    assert errors[1] < errors[0] / 50
+
+
+def test_an_amplitude_turns_at_its_own_rate():
+    """f(q^2 + p^2) is a turn by an angle that depends on the amplitude; the step is exact."""
+    part = PartSum(2, [[[[0, 1.0]], [[1, 1.0]]]], 2, "square")
+    with torch.no_grad():
+        part.coefficients.copy_(torch.tensor([[0.3, 0.8]]))
+    made = AdditiveFlows([part])
+    made.set_step(0.7)
+    z = sample(6, 2)
+    angle = 0.7 * (0.3 + 0.8 * z.square().sum(-1))
+    inside = z.square().sum(-1) < 1.25
+    q, p = z.unbind(-1)
+    turned = [q * angle.cos() + p * angle.sin(), p * angle.cos() - q * angle.sin()]
+    assert bool(inside.any())
+    assert_close(made(z).detach()[inside], torch.stack(turned, -1)[inside], 1e-13)
+
+
+def test_commuting_parts_flow_together():
+    vortices = [[[[i, 1.0], [j, -1.0]], [[4 + i, 1.0], [4 + j, -1.0]]] for i, j in PAIRS]
+    made = AdditiveFlows([PartSum(8, vortices, 2, "square")])
+    assert [len(places) for _, places, _ in made._groups] == [2, 2, 2]
+
+
+PAIRS = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+
+
+def test_three_forms_of_a_part_must_commute():
+    space = [[[[0, 1.0]], [[1, 1.0]], [[2, 1.0]]]]
+    assert AdditiveFlows([PartSum(6, space, 2, "square")]).dim == 6
+    with pytest.raises(vp.InputError, match="must commute"):
+        AdditiveFlows([PartSum(4, space, 2, "square")])
+    with pytest.raises(vp.InputError, match="equally many components"):
+        AdditiveFlows([PartSum(6, space, 2, "square"), PartSum(4, SPRINGS, 2)])
+
+
+def test_a_charge_moves_by_forces_and_field():
+    """The rate of short steps, equations for the coefficients, and the order of the method."""
+    made = randomise(charge(), 0.4, 8)
+    x = 0.5 * sample(6, 4, seed=1)
+    made.adapt(2 * sample(50, 4))
+    made.set_step(1e-5)
+    q, v = x[:, :2], x[:, 2:]
+    force = -sum(part(q) for part in made.positions)
+    field = sum(part.slopes(part.values(q)).sum(-1) for part in made.turning)[:, None]
+    turned = torch.stack([v[:, 1], -v[:, 0]], 1)
+    rates = torch.cat([made.momenta[0](v), force + field * turned], 1).detach()
+    assert_close((made(x) - x).detach() / 1e-5, rates, 1e-4)
+    forces, drifts = made.equations
+    for equations, expected in ((forces, -rates[:, 2:]), (drifts, rates[:, :2])):
+        c = torch.cat([part.coefficients.detach().flatten() for part in equations.sums])
+        assert_close(equations.columns(x) @ c, expected, 1e-12)
+    errors = []
+    for step in (0.4, 0.2):
+        made.set_step(step / 16)
+        exact = x
+        for _ in range(16):
+            exact = made(exact)
+        made.set_step(step)
+        errors.append(float((made(x) - exact).detach().abs().max()))
+    assert errors[1] < errors[0] / 50
+
+
+def test_velocities_are_turned_in_the_plane_alone():
+    with pytest.raises(vp.InputError, match="two positions"):
+        MagneticMotion([PartSum(3, SPRINGS, 2)], [PartSum(3, SPRINGS, 2)], [PartSum(3, SPRINGS, 2)])

@@ -125,10 +125,69 @@ def test_distances_of_bodies_are_found_where_coordinates_stand_axis_by_axis():
     assert result.error < 1e-6
 
 
-def test_nothing_is_chosen_where_positions_and_momenta_do_not_separate(tmp_path):
-    dataset = vp.generate("point-vortices", tmp_path / "vortices.h5", count=40, steps=10)
-    result = vp.fit(dataset.states("train"), KINDS, step=dataset.step)
-    assert result.kind == "linear maps"
+def test_nothing_is_chosen_where_a_hamiltonian_is_no_sum_of_such_functions():
+    """The frequency of one oscillator depends on the amplitude of the other."""
+    rng = np.random.default_rng(6)
+    q, p = rng.uniform(-1, 1, (2, 150, 2))
+    states = []
+    for n in range(9):
+        energy = (q**2 + p**2)[:, ::-1] / 2
+        turn = n * STEP * (1 + 5 * energy)
+        c = np.cos(turn)
+        s = np.sin(turn)
+        states.append(np.concatenate([c * q + s * p, c * p - s * q], 1))
+    result = vp.fit(np.stack(states, 1), KINDS, step=STEP)
+    assert result.error > 1e-4
+
+
+def solved(rates, z, steps=8, substeps=40):
+    """Orbits (orbit, time, dim) of an equation from states z, by the classical method."""
+    states = [z]
+    h = STEP / substeps
+    for _ in range(steps):
+        for _ in range(substeps):
+            a = rates(z)
+            b = rates(z + h / 2 * a)
+            c = rates(z + h / 2 * b)
+            z = z + h / 6 * (a + 2 * b + 2 * c + rates(z + h * c))
+        states.append(z)
+    return np.stack(states, 1)
+
+
+def test_interactions_of_vortices_are_found():
+    rng = np.random.default_rng(7)
+    base = np.exp(2j * np.pi * np.arange(3) / 3)
+    z = base + rng.uniform(-0.3, 0.3, (150, 3)) + 1j * rng.uniform(-0.3, 0.3, (150, 3))
+
+    def rates(z):
+        d = z[:, :, None] - z[:, None]
+        apart = np.where(d == 0, np.inf, d)
+        return 0.4j * (1 / apart).conj().sum(2)
+
+    orbits_of_z = solved(rates, z)
+    states = np.concatenate([orbits_of_z.real, orbits_of_z.imag], -1)
+    result = vp.fit(states, KINDS, step=STEP, seconds=np.inf)
+    parts = result.model.arguments["parts"]
+    assert result.model.arguments["joint"]
+    assert sorted(len(part) for part in parts) == [2, 2, 2]
+    assert {*result.model.arguments["equal"]} == {0}
+    assert result.error < 1e-7
+    assert symplecticity_defect(result.model, torch.from_numpy(states[0, :1])) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "field", [lambda y: 1 + (y**2).sum(1), lambda y: 1 + np.sin(y[:, 0]) * np.cos(y[:, 1])]
+)
+def test_a_field_that_turns_velocities_is_found(field):
+    def rates(z):
+        y, v = np.split(z, 2, 1)
+        return np.concatenate([v, -y / 2 + field(y)[:, None] * v[:, ::-1] * [1, -1]], 1)
+
+    states = solved(rates, np.random.default_rng(8).uniform(-1, 1, (150, 4)))
+    result = vp.fit(states, KINDS, step=STEP, seconds=np.inf)
+    assert result.model.arguments["turning"]
+    assert result.error < 1e-6
+    assert result.model.structure.keeps_volume and not result.model.structure.is_symplectic
 
 
 @pytest.mark.parametrize("name", ["rigid-body", "driven-pendulum"])
@@ -163,7 +222,7 @@ def test_equal_functions_are_found_in_either_direction(sign, equal):
     force = torch.stack([z[..., 0].exp(), sign * (sign * z[..., 1]).exp()], -1)
     kick = torch.cat([torch.zeros_like(force), -0.1 * force], -1)
     fit_additive(model, Pair(z, z + kick))
-    groups = equal_parts(model, Pair(z, z), False, 0.01)
+    groups = equal_parts(model, Pair(z, z), "parts", 0.01)
     assert (groups.functions == 1) == equal
     if equal:
         assert groups.signs == [1.0, sign]

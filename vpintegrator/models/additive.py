@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 import torch
 
+from vpintegrator.errors import InputError
 from vpintegrator.models.components import Components
 from vpintegrator.models.model import Model
-from vpintegrator.nn.additive_hamiltonian import AdditiveHamiltonian, PartSum
+from vpintegrator.nn.additive_flows import AdditiveFlows
+from vpintegrator.nn.additive_hamiltonian import AdditiveHamiltonian, MagneticMotion, PartSum
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.symmetry import check_even
 
@@ -25,6 +27,18 @@ def components_alone(size: int) -> Parts:
 def combinations_of_two(size: int, sign: float = -1.0) -> Parts:
     """Return the parts of differences, or for sign 1 of sums, of two components."""
     return [[[[i, sign], [j, 1.0]]] for i, j in combinations(range(size), 2)]
+
+
+def oscillators(size: int) -> Parts:
+    """Return the parts of actions q_i^2 + p_i^2, and of distances of two (q, p), of size freedoms.
+
+    Their components are positions and then momenta.
+    """
+    alone = [[[[i, 1.0]], [[size + i, 1.0]]] for i in range(size)]
+    return alone + [
+        [[[i, -1.0], [j, 1.0]], [[size + i, -1.0], [size + j, 1.0]]]
+        for i, j in combinations(range(size), 2)
+    ]
 
 
 def spread_directions(size: int, count: int) -> Parts:
@@ -45,8 +59,10 @@ class AdditiveHamiltonianMap(Model):
     .. math:: H(q, p) = \sum_e f_e(s_e(q)) + \sum_e k_e(s_e(p))
 
     Functions of single components, of differences of two, or of distances of bodies: chains,
-    lattices, trees and clouds of particles. One step is a splitting method of order six, symplectic
-    for all coefficients. ``vp.fit`` finds the parts in data.
+    lattices, trees and clouds of particles. With ``joint`` the parts are of positions and momenta
+    together, :math:`H = \sum_e f_e(s_e(q, p))`: vortices, oscillators with amplitudes as variables.
+    One step is a splitting method of order six, symplectic for all coefficients. ``vp.fit`` finds
+    the parts in data.
 
     Parameters
     ----------
@@ -60,8 +76,15 @@ class AdditiveHamiltonianMap(Model):
     kinetic
         Parts of the kinetic energy, of one form each, with momenta counted from 0. By default all
         momenta.
+    joint
+        Whether parts are of positions and momenta, momenta counted after the positions. Then there
+        is no kinetic energy beside them, and a part has at most two forms that do not commute.
+    turning
+        Parts of a magnetic field across the plane of two positions, which turns the velocities: the
+        last components are these, and the map keeps the volume.
     degree, kinetic_degree
-        Functions of each slope, polynomials of one degree less.
+        Functions of each slope, polynomials of one degree less. The field has as many as the
+        potential.
     variable
         Variable of the slopes of distances: r squared, r, log r or 1 / r.
     equal, equal_kinetic
@@ -75,7 +98,7 @@ class AdditiveHamiltonianMap(Model):
     Raises
     ------
     InputError
-        For an odd number of components, or parts of other components.
+        For an odd number of components, parts of other components, or kinetic beside joint parts.
 
     References
     ----------
@@ -98,6 +121,8 @@ class AdditiveHamiltonianMap(Model):
         *,
         parts: Sequence[Any] = (),
         kinetic: Sequence[Any] = (),
+        joint: bool = False,
+        turning: Sequence[Any] = (),
         degree: int = 4,
         kinetic_degree: int = 2,
         variable: Literal["square", "distance", "logarithm", "reciprocal"] = "logarithm",
@@ -109,17 +134,33 @@ class AdditiveHamiltonianMap(Model):
         components = Components(dim)
         check_even(dim, "; take vpff, which preserves volume")
         half = dim // 2
-        terms = [*parts] or [*components_alone(half), *combinations_of_two(half)]
-        numbers = [*equal] or [*range(len(terms))]
-        sums = []
-        for variable_of_sum in ("value", variable):
-            is_single = variable_of_sum == "value"
-            places = [n for n, part in enumerate(terms) if (len(part) == 1) == is_single]
-            if places:
-                own = [terms[n] for n in places]
-                functions = [numbers[n] for n in places] if len(equal) else []
-                sums.append(PartSum(half, own, degree, variable_of_sum, functions))
+        size = dim if joint else half
+        terms = [*parts] or [*components_alone(size), *combinations_of_two(size)]
+        sums = _sums(size, terms, degree, variable, [*equal])
+        if joint:
+            if kinetic or turning or len(equal_kinetic):
+                raise InputError("parts of joint components have no kinetic energy beside them")
+            super().__init__(AdditiveFlows(sums, substeps=substeps), components, dtype=dtype)
+            return
         own = [*kinetic] or components_alone(half)
         momenta = PartSum(half, own, kinetic_degree, "value", equal_kinetic)
         core = AdditiveHamiltonian(sums, [momenta], substeps=substeps)
+        if turning:
+            field = _sums(half, [*turning], degree, variable)
+            core = MagneticMotion(sums, [momenta], field, substeps=substeps)
         super().__init__(core, components, dtype=dtype)
+
+
+def _sums(
+    size: int, parts: list[Any], degree: int, variable: str, equal: Sequence[int] = ()
+) -> list[PartSum]:
+    """Return the sum of parts of one form each, and that of the others."""
+    sums = []
+    for variable_of_sum in ("value", variable):
+        is_single = variable_of_sum == "value"
+        places = [n for n, part in enumerate(parts) if (len(part) == 1) == is_single]
+        if places:
+            own = [parts[n] for n in places]
+            functions = [equal[n] for n in places] if equal else []
+            sums.append(PartSum(size, own, degree, variable_of_sum, functions))
+    return sums

@@ -7,7 +7,9 @@ identity where all its parameters are zero says ``identity_at_zero = True``, and
 others where sizes are searched for.
 """
 
+from vpintegrator.nn.additive_flows import AdditiveFlows as AdditiveFlows
 from vpintegrator.nn.additive_hamiltonian import AdditiveHamiltonian as AdditiveHamiltonian
+from vpintegrator.nn.additive_hamiltonian import MagneticMotion as MagneticMotion
 from vpintegrator.nn.additive_hamiltonian import PartSum as PartSum
 from vpintegrator.nn.attention import AdditiveAttention as AdditiveAttention
 from vpintegrator.nn.attention import Attention as Attention

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -22,6 +22,37 @@ Part = Sequence[Form]
 VARIABLES = ("value", "square", "distance", "logarithm", "reciprocal")
 REACH = 1.25  # half widths of the range of the data up to which slopes are polynomials
 HIGHEST = 64
+
+
+class Side(NamedTuple):
+    """Sums of parts, and the components that they are functions of."""
+
+    sums: list[PartSum]
+    components: slice
+
+
+class GradientEquations(NamedTuple):
+    """Part of the gradient of a Hamiltonian that is linear in the coefficients of some sums.
+
+    Attributes
+    ----------
+    sums
+        Their coefficients, one after the other, are the unknowns.
+    components
+        Components of the gradient.
+    columns
+        Gradient (state, component, coefficient) of each coefficient at states (state, dim).
+    """
+
+    sums: list[PartSum]
+    components: slice
+    columns: Callable[[torch.Tensor], torch.Tensor]
+
+    @classmethod
+    def of(cls, side: Side) -> GradientEquations:
+        """Return the equations of sums of functions of their components."""
+        sums, own = side
+        return cls(sums, own, lambda x: torch.cat([part.columns(x[:, own]) for part in sums], -1))
 
 
 class PartSum(Layer):
@@ -157,10 +188,14 @@ class PartSum(Layer):
         root = square.sqrt()
         return root if self.variable == "distance" else 1 / root
 
-    def slopes(self, forms: torch.Tensor) -> torch.Tensor:
-        """Return the slopes (..., part) at values (..., part, form) of the forms."""
-        c = self.coefficients.index_select(0, self.numbers)  # (part, degree)
-        outer, inner = self._placed(forms)
+    def slopes(self, forms: torch.Tensor, places: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the slopes (..., part) at values (..., part, form) of the forms.
+
+        They are those of all parts, or of the parts at some places.
+        """
+        numbers = self.numbers if places is None else self.numbers[places]  # (part,)
+        c = self.coefficients.index_select(0, numbers)  # (part, degree)
+        outer, inner = self._placed(forms, numbers)
         rows = self._chebyshev(inner)
         result = c[:, 0] * rows[0]  # (..., part)
         for k, row in enumerate(rows[1:], 1):
@@ -168,10 +203,12 @@ class PartSum(Layer):
         above, below = self.edges.to(c)  # (degree,) each
         return result + outer.clamp_min(0) * (c @ above) + outer.clamp_max(0) * (c @ below)
 
-    def _placed(self, forms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _placed(
+        self, forms: torch.Tensor, numbers: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return by how much variables are beyond their reach, and within it (..., part) each."""
-        u = self.variables(forms) - self.shift.index_select(0, self.numbers)
-        u = u / self.scale.index_select(0, self.numbers)
+        u = self.variables(forms) - self.shift.index_select(0, numbers)
+        u = u / self.scale.index_select(0, numbers)
         inner = u.clamp(-REACH, REACH)
         return u - inner, inner
 
@@ -205,6 +242,17 @@ class PartSum(Layer):
         """Return the sum (..., size) of gradients of the forms with weights (..., part, form)."""
         return weights.flatten(-2) @ self.matrix
 
+    def _basis(self, forms: torch.Tensor) -> torch.Tensor:
+        """Return the functions (state, part, degree) of the slopes."""
+        return torch.stack(self._chebyshev(self._placed(forms, self.numbers)[1]), -1)
+
+    @torch.no_grad()
+    def slope_columns(self, q: torch.Tensor) -> torch.Tensor:
+        """Return the sum of all slopes (state, coefficient) for each coefficient."""
+        basis = self._basis(self.values(q))  # (state, part, degree)
+        result = q.new_zeros(len(q), self.count, self.degree)
+        return result.index_add(1, self.numbers, basis).flatten(1)
+
     @torch.no_grad()
     def columns(self, q: torch.Tensor) -> torch.Tensor:
         """Return the gradient (state, size, coefficient) of each coefficient at q (state, size).
@@ -212,7 +260,9 @@ class PartSum(Layer):
         The states are within the range of the data.
         """
         forms = self.values(q)  # (state, part, form)
-        basis = torch.stack(self._chebyshev(self._placed(forms)[1]), -1)  # (state, part, degree)
+        basis = torch.stack(
+            self._chebyshev(self._placed(forms, self.numbers)[1]), -1
+        )  # (state, part, degree)
         weights = self._directions(forms).unsqueeze(-1) * basis.unsqueeze(-2)
         result = q.new_zeros(len(q), self.size, self.count, self.degree)
         matrix = self.matrix.view(len(self.parts), self.forms, self.size)
@@ -304,6 +354,20 @@ class AdditiveHamiltonian(InvertibleLayer, InUnits):
             part.adapt_to(x[..., self.freedoms :])
 
     @property
+    def sides(self) -> dict[str, Side]:
+        """Sums of parts of positions, and of momenta, with the components of each."""
+        n = self.freedoms
+        return {
+            "parts": Side([*self.positions], slice(0, n)),
+            "kinetic": Side([*self.momenta], slice(n, 2 * n)),
+        }
+
+    @property
+    def equations(self) -> list[GradientEquations]:
+        """Equations of the coefficients, each by itself."""
+        return [GradientEquations.of(side) for side in self.sides.values()]
+
+    @property
     def stages(self) -> list[tuple[bool, float]]:
         """Stages in turn: whether positions move, and the fraction of the step."""
         factors = [factor / self.substeps for factor in FACTORS[self.method] * self.substeps]
@@ -325,3 +389,105 @@ class AdditiveHamiltonian(InvertibleLayer, InUnits):
                 p = p - (fraction * h) * force
         change = torch.cat([q, p], -1) - before  # (..., dim)
         return z + change / self.state_scale
+
+
+class MagneticMotion(AdditiveHamiltonian):
+    r"""A step of a splitting method for motion in the plane whose velocity is turned.
+
+    .. math:: \dot q = \nabla T(v), \qquad \dot v = -\nabla V(q) + B(q)
+        \begin{pmatrix} 0 & 1 \\ -1 & 0 \end{pmatrix} v
+
+    A charge in a magnetic field B across the plane. V, T and B are sums over parts of functions of
+    one variable each. Drifts, turns and kicks are exact, so that volume is kept whatever the
+    coefficients.
+
+    Parameters
+    ----------
+    positions, momenta : sequence of PartSum
+        Sums of V, and of T.
+    turning : sequence of PartSum
+        Sums of functions of the positions, whose slopes together are B.
+    method : str
+        Composition, by its name in ``vpintegrator.dynamics.compositions``.
+    substeps : int
+        Equal steps of the method in a row.
+
+    Raises
+    ------
+    InputError
+        If there are not two positions.
+
+    References
+    ----------
+    He, Sun, Liu, Qin, J. Comput. Phys. 281 (2015) 135-147.
+
+    Examples
+    --------
+    >>> free = [vp.nn.PartSum(2, [[[[0, 1.0]]], [[[1, 1.0]]]], degree=2) for _ in range(2)]
+    >>> field = vp.nn.PartSum(2, [[[[0, 1.0]]]], degree=1)
+    >>> _ = torch.nn.init.constant_(field.coefficients, torch.pi)  # a uniform field
+    >>> layer = vp.nn.MagneticMotion(free[:1], free[1:], [field])
+    >>> layer(torch.tensor([0.0, 0.0, 1.0, 2.0])).round(decimals=4)  # half a turn
+    tensor([ 0.,  0., -1., -2.], grad_fn=<RoundBackward1>)
+    """
+
+    symplectic = False
+    turning: Any
+
+    def __init__(
+        self,
+        positions: Sequence[PartSum],
+        momenta: Sequence[PartSum],
+        turning: Sequence[PartSum],
+        method: str = "blanes-moan-6",
+        substeps: int = 1,
+    ) -> None:
+        super().__init__(positions, momenta, method, substeps)
+        self.turning = nn.ModuleList(turning)
+        if self.freedoms != 2 or any(part.size != 2 for part in turning):
+            raise InputError("turned velocities are those of two positions")
+
+    @property
+    def sides(self) -> dict[str, Side]:
+        """Sums by the arguments of their parts, with the components of each."""
+        return super().sides | {"turning": Side([*self.turning], slice(0, 2))}
+
+    @property
+    def equations(self) -> list[GradientEquations]:
+        """Equations of forces and field together, and of the kinetic energy."""
+        forces, drifts = super().equations[:2]
+
+        def columns(x: torch.Tensor) -> torch.Tensor:
+            away = torch.stack([-x[:, 3], x[:, 2]], 1)  # (state, component)
+            fields = torch.cat([part.slope_columns(x[:, :2]) for part in self.turning], -1)
+            return torch.cat([forces.columns(x), away[:, :, None] * fields[:, None]], -1)
+
+        sums = [*forces.sums, *self.turning]
+        return [GradientEquations(sums, forces.components, columns), drifts]
+
+    def adapt(self, states: torch.Tensor) -> None:
+        """Take the ranges of variables from normalised states (state, dim)."""
+        super().adapt(states)
+        for part in self.turning:
+            part.adapt_to(self.physical(states)[..., :2])
+
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        x = self.physical(z)
+        q = x[..., :2]
+        p = x[..., 2:]
+        h = sign * self.step[0]
+        turns = [factor / self.substeps for factor in FACTORS[self.method] * self.substeps]
+        for (moves_positions, fraction), turn in zip(self.stages, [*turns, 0.0], strict=True):
+            if moves_positions:
+                for part in self.momenta:
+                    q = q + (fraction * h) * part(p)
+            else:
+                p = p - (fraction * h) * sum(part(q) for part in self.positions)
+            if turn:
+                rate = sum(part.slopes(part.values(q)).sum(-1) for part in self.turning)
+                angle = (turn * h) * rate  # (...)
+                c = torch.cos(angle)
+                s = torch.sin(angle)
+                first, second = p.unbind(-1)
+                p = torch.stack([c * first + s * second, c * second - s * first], -1)
+        return z + (torch.cat([q, p], -1) - x) / self.state_scale

@@ -16,7 +16,13 @@ import torch
 
 from vpintegrator.data.pairs import Pair
 from vpintegrator.models import Model
-from vpintegrator.nn.additive_hamiltonian import AdditiveHamiltonian, PartSum
+from vpintegrator.nn.additive_flows import AdditiveFlows
+from vpintegrator.nn.additive_hamiltonian import (
+    AdditiveHamiltonian,
+    GradientEquations,
+    MagneticMotion,
+    PartSum,
+)
 from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.residuals import reciprocal_spread
@@ -54,28 +60,28 @@ class Trapezoids:
 
     Parameters
     ----------
-    sums
-        Sums of the positions, or of the momenta.
-    before, after : (pair, size)
-        Positions, or momenta, before and after the step.
+    equations
+        The equations at one state.
+    before, after : (pair, dim)
+        States before and after the step.
     weight : (size,)
-        Weight of the equation of each component.
+        Weight of the equation of each of their components.
     tolerance
         Directions whose singular value is smaller, relative to the largest one, stay as they are.
     """
 
     def __init__(
         self,
-        sums: Sequence[PartSum],
+        equations: GradientEquations,
         before: torch.Tensor,
         after: torch.Tensor,
         weight: torch.Tensor,
         tolerance: float = 1e-13,
     ) -> None:
-        self.sums = sums
-        columns = [(part.columns(before) + part.columns(after)) / 2 for part in sums]
+        self.sums = equations.sums
         self.weight = weight
-        rows = torch.cat(columns, -1) * weight[:, None]  # (pair, size, coefficient)
+        columns = (equations.columns(before) + equations.columns(after)) / 2
+        rows = columns * weight[:, None]  # (pair, size, coefficient)
         self.rows = rows.flatten(0, 1)
         matrix = self.rows.mT @ self.rows  # (coefficient, coefficient)
         size = matrix.diagonal().sqrt()
@@ -124,21 +130,22 @@ def fit_additive(
     most
         Largest number of elements of the linear equations; more pairs are left out.
     """
-    core = model.core
-    assert isinstance(core, AdditiveHamiltonian)
+    core = additive_core(model)
     n = core.freedoms
-    columns = max(_count(core.positions), _count(core.momenta))
-    rows = max(most // (n * columns), 2)
+    equations = core.equations
+    columns = max(_count(each.sums) for each in equations)
+    rows = max(most // (core.dim * columns), 2)
     z = model.coordinates(pair.inputs[:rows, -1].double().cpu())  # (pair, dim)
     image = model.coordinates(pair.targets[:rows, -1].double().cpu())
     before = core.physical(z)
     after = core.physical(image)
     weight = reciprocal_spread(after)
+    of_gradient = torch.cat([weight[n:], weight[:n]])  # forces change momenta
     h = core.step[0]
     with one_blas_thread():
+        own = [each.components for each in equations]
         sides = [
-            Trapezoids([*core.positions], before[:, :n], after[:, :n], weight[n:]),
-            Trapezoids([*core.momenta], before[:, n:], after[:, n:], weight[:n]),
+            Trapezoids(each, before, after, of_gradient[each.components]) for each in equations
         ]
         least = math.inf
         best = [side.coefficients for side in sides]
@@ -153,12 +160,18 @@ def fit_additive(
             best = [side.coefficients for side in sides]
             if error > settled * last:
                 break
-            # forces change momenta by the negative gradient
-            sides[0].set(best[0] + sides[0].change(-residual[:, n:]))
-            sides[1].set(best[1] + sides[1].change(residual[:, :n]))
+            missing = torch.cat([-residual[:, n:], residual[:, :n]], 1)  # of the gradient
+            for side, x, coefficients in zip(sides, own, best, strict=True):
+                side.set(coefficients + side.change(missing[:, x]))
         for side, coefficients in zip(sides, best, strict=True):
             side.set(coefficients)
     return least
+
+
+def additive_core(model: Model) -> AdditiveHamiltonian | AdditiveFlows:
+    """Return the layer of an additive Hamiltonian."""
+    assert isinstance(model.core, AdditiveHamiltonian | AdditiveFlows)
+    return model.core
 
 
 def _count(sums: Any) -> int:
@@ -175,17 +188,21 @@ def error_of(model: Model, pair: Pair) -> float:
 
 
 @torch.no_grad()
-def contributions(model: Model, pair: Pair) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the size of the rates that each part of positions, and of momenta, gives."""
-    core = model.core
-    assert isinstance(core, AdditiveHamiltonian)
+def contributions(model: Model, pair: Pair) -> dict[str, torch.Tensor]:
+    """Return the size of the rates that each part gives, by the argument of the parts."""
+    core = additive_core(model)
     states = core.physical(model.coordinates(pair.inputs[:, -1].double().cpu()))
     weight = reciprocal_spread(states)
     n = core.freedoms
-    sides = (core.positions, states[:, :n], weight[n:]), (core.momenta, states[:, n:], weight[:n])
-    return tuple(  # type: ignore[return-value]
-        torch.cat([_sizes(part, x, own) for part in sums]) for sums, x, own in sides
-    )
+    of_gradient = torch.cat([weight[n:], weight[:n]])
+    result = {
+        name: torch.cat([_sizes(part, states[:, x], of_gradient[x]) for part in sums])
+        for name, (sums, x) in core.sides.items()
+    }
+    if isinstance(core, MagneticMotion):  # a part of the field turns the velocities
+        fields = [part.slopes(part.values(states[:, :n])) for part in core.turning]
+        result["turning"] = torch.cat([each.square().mean(0).sqrt() for each in fields])
+    return result
 
 
 def _sizes(part: PartSum, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -227,8 +244,8 @@ class EqualParts(NamedTuple):
 
 
 @torch.no_grad()
-def equal_parts(model: Model, pair: Pair, of_momenta: bool, tolerance: float) -> EqualParts:
-    """Return which parts of positions, or of momenta, have the same function.
+def equal_parts(model: Model, pair: Pair, name: str, tolerance: float) -> EqualParts:
+    """Return which parts have the same function.
 
     Slopes are compared at values that both parts have, up to a constant, which other parts may
     give. A function of one value may be that of another part at minus its value.
@@ -239,19 +256,17 @@ def equal_parts(model: Model, pair: Pair, of_momenta: bool, tolerance: float) ->
         Fitted.
     pair
         States at which slopes are compared.
-    of_momenta
-        Whether parts of momenta are compared.
+    name
+        Argument of the parts: ``parts`` or ``kinetic``.
     tolerance
         Difference of slopes that are the same, relative to their variation.
     """
-    core = model.core
-    assert isinstance(core, AdditiveHamiltonian)
-    states = core.physical(model.coordinates(pair.inputs[:, -1].double().cpu()))
-    n = core.freedoms
-    x = states[:, n:] if of_momenta else states[:, :n]
+    core = additive_core(model)
+    sums, components = core.sides[name]
+    x = core.physical(model.coordinates(pair.inputs[:, -1].double().cpu()))[:, components]
     numbers: list[int] = []
     signs: list[float] = []
-    for part in core.momenta if of_momenta else core.positions:
+    for part in sums:
         firsts: list[tuple[int, Any]] = []  # the first part of each function, and sizes of factors
         forms = part.values(x)  # (state, part, form)
         for e, shape in enumerate(part.parts):

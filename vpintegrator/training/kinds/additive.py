@@ -14,6 +14,7 @@ from vpintegrator.models.additive import (
     Parts,
     combinations_of_two,
     components_alone,
+    oscillators,
     spread_directions,
 )
 from vpintegrator.training.additive import (
@@ -35,6 +36,9 @@ VARIABLES = ("logarithm", "square", "distance", "reciprocal")
 @dataclass(frozen=True)
 class AdditiveHamiltonians(ModelKind):
     """Sums of functions of components, of differences of two, and of distances of bodies.
+
+    Where these err, parts are of positions and momenta together, or a field turns velocities in the
+    plane.
 
     A low degree is fitted with all parts that may occur. Parts that the held-out pairs do not miss
     are left out, the weakest half first, which leaves the graph of the interactions. Then the
@@ -109,9 +113,11 @@ class AdditiveHamiltonians(ModelKind):
         if best.error > self.hopeless * rival:
             return
         search.recorded(best)  # what is left where the time ends here
-        if len(best.arguments["kinetic"]) > search.half:
+        if len(best.arguments.get("kinetic", ())) > search.half:
             best = search.reduced(best, "kinetic")
         best = search.coupled(best, search.reduced(best, "parts"))
+        if best.arguments.get("turning"):
+            best = search.reduced(best, "turning")
         search.rows = self.final_rows
         best = search.recorded(search.fit(best.arguments))
         ways = (search.higher, search.thinned, search.shared, search.higher, search.divided)
@@ -137,6 +143,16 @@ class _Candidate:
         return list(self.arguments["parts"])
 
     @property
+    def is_joint(self) -> bool:
+        """Whether parts are of positions and momenta together."""
+        return bool(self.arguments.get("joint"))
+
+    @property
+    def is_special(self) -> bool:
+        """Whether the map is another than that of a kinetic and a potential energy."""
+        return self.is_joint or bool(self.arguments.get("turning"))
+
+    @property
     def words(self) -> str:
         """Size in words."""
         of_positions = [len(part) for part in self.parts]
@@ -144,8 +160,10 @@ class _Candidate:
         parts = f"{len(of_positions) - distances} parts" if distances < len(of_positions) else ""
         bodies = f"{distances} distances" if distances else ""
         functions = len({*self.arguments.get("equal", ())})
+        turning = len(self.arguments.get("turning", ()))
         words = [
             " and ".join(filter(None, (parts, bodies))),
+            f"{turning} of the field" if turning else "",
             f"{functions} functions" if functions else "",
             f"degree {self.arguments['degree']}",
             f"{self.arguments['substeps']} substeps" if "substeps" in self.arguments else "",
@@ -247,7 +265,40 @@ class _Search:
         if best.error > self.rival and n > 1:
             other = self.fit(best.arguments | {"parts": pairs, "kinetic": pairs})
             best = other if other.error < best.error / 3 else best
+        for arguments in (*self._joint(), *self._turned()):
+            if best.error <= max(self.rival / 10, self.kind.settled):  # other parts are of no use
+                break
+            if self._is_small(arguments["parts"]):
+                other = self.fit(arguments)
+                best = other if other.error < best.error / 3 else best
         return best
+
+    def _joint(self) -> Iterator[dict[str, Any]]:
+        """Yield arguments of Hamiltonians whose parts are of positions and momenta together."""
+        n = self.half
+        moved = [[[[n + i, factor] for i, factor in part[0]]] for part in combinations_of_two(n)]
+        single = [*components_alone(2 * n), *combinations_of_two(n), *moved]
+        for variable in ("logarithm", "square"):
+            joint = {"joint": True, "degree": self.kind.degree, "variable": variable}
+            yield {**joint, "parts": [*single, *oscillators(n)]}
+
+    def _turned(self) -> Iterator[dict[str, Any]]:
+        """Yield arguments of motion in the plane with a field that turns velocities."""
+        if self.half != 2:
+            return
+        alone = components_alone(2)
+        lines = [*alone, *combinations_of_two(2), *combinations_of_two(2, 1.0)]
+        both = [[[0, 1.0]], [[1, 1.0]]]
+        spread = spread_directions(2, self.kind.directions[2])
+        variables = [([*lines, both], "logarithm"), ([*lines, both], "square"), (spread, "square")]
+        for parts, variable in variables:
+            yield {
+                "parts": parts,
+                "turning": parts,
+                "kinetic": alone,
+                "degree": 2 * self.kind.degree,
+                "variable": variable,
+            }
 
     def _is_small(self, parts: Parts, degree: int | None = None) -> bool:
         return len(parts) * (degree or self.kind.degree) <= self.kind.coefficients
@@ -284,7 +335,7 @@ class _Search:
         failures = 0
         needed: list[Any] = []  # parts without which the error rises
         while len(parts := best.arguments[name]) > 1 and failures < self.kind.failures:
-            sizes = contributions(best.model, self.halves.judged)[name == "kinetic"]
+            sizes = contributions(best.model, self.halves.judged)[name]
             order = [i for i in sizes.argsort().tolist() if parts[i] not in needed]
             left_out = order[: max(int(share * len(order)), 1)]
             if not left_out:
@@ -305,8 +356,9 @@ class _Search:
     def coupled(self, whole: _Candidate, best: _Candidate) -> _Candidate:
         """Try differences of momenta, with all parts of positions, and leave out as many."""
         n = self.half
-        is_known = len(best.arguments["kinetic"]) > n or best.error <= self.kind.settled
-        if is_known or n < 2:
+        if best.is_special or best.error <= self.kind.settled or n < 2:
+            return best
+        if len(best.arguments["kinetic"]) > n:
             return best
         pairs = [*components_alone(n), *combinations_of_two(n)]
         trial = self.fit(whole.arguments | {"kinetic": pairs})
@@ -326,7 +378,7 @@ class _Search:
             ]
             first = min(trials, key=lambda each: each.error)
             best = first if first.error < best.error else best
-        for name in ("degree", "kinetic_degree", "degree"):
+        for name in ("degree",) if best.is_joint else ("degree", "kinetic_degree", "degree"):
             best = self._raised(best, name)
         return best
 
@@ -346,6 +398,8 @@ class _Search:
 
     def completed(self, best: _Candidate) -> _Candidate:
         """Try once more the parts that were left out at a low degree."""
+        if best.is_special:
+            return best
         n = self.half
         known = best.parts
         left_out = [*components_alone(n), *combinations_of_two(n)]
@@ -370,7 +424,7 @@ class _Search:
     def spread(self, best: _Candidate) -> _Candidate:
         """Try functions along many directions of few positions: polynomials in all of them."""
         number = self.kind.directions.get(self.half, 0)
-        if not number or best.error <= self.kind.settled:
+        if not number or best.is_special or best.error <= self.kind.settled:
             return best
         kept = {key: best.arguments[key] for key in ("kinetic", "degree")}
         if "kinetic_degree" in best.arguments:
@@ -381,10 +435,11 @@ class _Search:
 
     def shared(self, best: _Candidate) -> _Candidate:
         """Give parts with the same function one, if the error does not rise."""
-        for name, numbers in (("parts", "equal"), ("kinetic", "equal_kinetic")):
+        sides = {"parts": "equal"} | ({} if best.is_joint else {"kinetic": "equal_kinetic"})
+        for name, numbers in sides.items():
             seen: list[Any] = []
             for tolerance in self.kind.tolerances:
-                groups = equal_parts(best.model, self.halves.judged, name == "kinetic", tolerance)
+                groups = equal_parts(best.model, self.halves.judged, name, tolerance)
                 if groups.numbers in seen or groups.functions == len(groups.numbers):
                     continue
                 seen.append(groups.numbers)
