@@ -2,6 +2,7 @@
 
     python scripts/benchmarks/from_states.py --folder measured
     python scripts/benchmarks/from_states.py --folder measured --systems kepler,own.toml --seeds 0,1
+    python scripts/benchmarks/from_states.py --folder measured --counts 5,50,500 --figure pairs.png
 
 Each learner gets the states of 154 orbits of 20 steps, their step, and the same seconds of
 processor time: those that this process and its compilers use. Errors are relative to the spread of
@@ -9,11 +10,13 @@ the states: one step ahead on fresh orbits (root mean square), and after 100 ste
 orbits). The latter counts where two exact orbits 1e-8 apart are still less than a tenth of the
 spread apart; else it is in brackets. An orbit is lost where it is not finite, or ten times farther
 from the mean than exact orbits are, within 1,000 steps.
-Files in the folder are not measured again.
+Files in the folder are not measured again. A figure shows the error over the number of pairs, a
+panel for each system.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -27,11 +30,14 @@ from harness import machine, print_table, use_threads, write_result
 # isort: split
 
 import numpy as np
+from matplotlib.figure import Figure
 from plain_learners import LEARNERS, Step
 
 import vpintegrator as vp
 from vpintegrator.cli.command import PlainCommand
 from vpintegrator.errors import InputError
+from vpintegrator.plotting.style import PAGE, PAPER, looks
+from vpintegrator.storage.files import replacing
 
 CATALOGUE = (
     "rigid-body",
@@ -51,9 +57,22 @@ CATALOGUE = (
     "lennard-jones-chain",
     "quartic-lattice",
 )
+OTHERS = (
+    "pendula-ring",
+    "bead-on-hoop",
+    "swinging-atwood",
+    "penning-trap",
+    "spherical-pendulum",
+    "anharmonic-grid",
+    "taylor-green",
+    "three-waves",
+    "lorentz-force",
+    "volterra-ring",
+)
 SYSTEMS = Path(__file__).parent / "systems"
 OURS = "vp.fit"
 STEPS = (1, 100, 1_000)
+ORBIT = 20  # steps of an orbit of the training states
 
 
 def processor_time() -> float:
@@ -230,18 +249,20 @@ def report(results: list[dict[str, Any]]) -> None:
 @click.option("--systems", metavar="NAME,...", help="Names or files of systems.")
 @click.option("--learners", metavar="NAME,...", help=f"Some of {OURS}, {', '.join(LEARNERS)}.")
 @click.option("--seeds", metavar="NUMBER,...", default="0", show_default=True)
-@click.option("--count", type=click.IntRange(min=8), default=154, show_default=True)
+@click.option("--counts", metavar="NUMBER,...", default="154", show_default=True)
 @click.option("--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw the error over the pairs.")
 @click.option("--markdown", is_flag=True, help="Print tables as Markdown.")
 def main(
     folder: Path,
     systems: str | None,
     learners: str | None,
     seeds: str,
-    count: int,
+    counts: str,
     seconds: float,
     threads: int,
+    figure: Path | None,
     markdown: bool,
 ) -> None:
     """Measure every learner on every system; what is in the folder is not measured again."""
@@ -251,16 +272,42 @@ def main(
     chosen = known if learners is None else [each.strip() for each in learners.split(",")]
     if unknown := [each for each in chosen if each not in known]:
         raise InputError(f"--learners: '{unknown[0]}' is none of {', '.join(known)}")
+    sources = (*CATALOGUE, *OTHERS) if systems is None else systems.split(",")
+    cases = itertools.product(seeds.split(","), sources, counts.split(","))
     results = []
-    for seed in map(int, seeds.split(",")):
-        for source in CATALOGUE if systems is None else systems.split(","):
-            name = f"{Path(source).stem}-{count}-{seed}"
-            paths = {each: folder / f"{name}-{each}.json" for each in chosen}
-            if not all(path.exists() for path in paths.values()):
-                missing = [each for each, path in paths.items() if not path.exists()]
-                _measure_all(source, name, missing, folder, count, seed, seconds)
-            results += [json.loads(path.read_text("utf-8")) for path in paths.values()]
+    for seed, source, count in cases:
+        name = f"{Path(source).stem}-{count}-{seed}"
+        paths = {each: folder / f"{name}-{each}.json" for each in chosen}
+        missing = [each for each, path in paths.items() if not path.exists()]
+        if missing:
+            _measure_all(source, name, missing, folder, int(count), int(seed), seconds)
+        own = [json.loads(path.read_text("utf-8")) for path in paths.values()]
+        results += [each | {"source": Path(source).stem, "count": int(count)} for each in own]
     report(results)
+    if figure is not None:
+        draw(results, figure)
+
+
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    """Draw the error one step ahead over the number of pairs, a panel for each system."""
+    names = list(dict.fromkeys(r["source"] for r in results))
+    learners = list(dict.fromkeys(r["entry"] for r in results))
+    found = looks((each, "learned", each) for each in (OURS, *LEARNERS))
+    with PAPER.applied():
+        own = Figure(figsize=(PAGE, PAPER.em * 17), layout="constrained")
+        panels = own.subplots(1, len(names), sharey=True, squeeze=False)[0]
+        for axes, name in zip(panels, names, strict=True):
+            for learner in learners:
+                rows = [r for r in results if (r["source"], r["entry"]) == (name, learner)]
+                rows.sort(key=lambda r: r["count"])
+                pairs = [ORBIT * r["count"] for r in rows]
+                axes.loglog(pairs, [r["one"] for r in rows], **found[learner].strokes(4.0))
+            axes.set_title(name)
+            axes.set_xlabel("pairs of states")
+        panels[0].set_ylabel("error one step ahead")
+        own.legend(learners, loc="outside lower center", ncols=len(learners))
+        with replacing(path, True) as temporary:
+            own.savefig(temporary, format=path.suffix[1:])
 
 
 def _measure_all(
@@ -273,7 +320,7 @@ def _measure_all(
     seconds: float,
 ) -> None:
     """Measure some learners on one system, and write their results."""
-    data = orbits(source, folder / f"{name}.h5", count, 20, seed)
+    data = orbits(source, folder / f"{name}.h5", count, ORBIT, seed)
     fresh = orbits(source, folder / f"{name}-fresh.h5", 40, STEPS[-1], seed + 1_000)
     judge = Judge(data.states("train"), fresh.states("train"), data.system.periods)
     digits = judge.digits(data.system, data.step)

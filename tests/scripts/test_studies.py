@@ -229,6 +229,19 @@ def test_symplectic_networks(script, tmp_path, monkeypatch):
     assert f"| {own['error']:.1e}, {own['RMSE']:.1e} |" in output
 
 
+def test_maps_from_states(script, tmp_path):
+    figure = tmp_path / "pairs.png"
+    options = ["--learners", "vp.fit,ridge", "--seconds", "5", "--figure", str(figure)]
+    arguments = ["--folder", str(tmp_path), "--systems", "harmonic-oscillator", "--counts", "8,16"]
+    module = script("from_states")
+    for _ in range(2):  # the second run reads what the first one wrote
+        output = run(module, *arguments, *options)
+        assert "harmonic-oscillator-8-0" in output and "harmonic-oscillator-16-0" in output
+        assert "first: 2 of 2" in output
+    assert figure.stat().st_size > 1_000
+    assert len(list(tmp_path.glob("*-ridge.json"))) == 2
+
+
 def test_networks(script, tmp_path, monkeypatch):
     """Entries are measured in this process; a model that does not suit the system has a dash."""
     length = {"steps": 10, "trajectories": 3, "tangent_steps": 0, "compiled": False}
