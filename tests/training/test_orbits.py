@@ -7,7 +7,7 @@ import pytest
 
 import vpintegrator as vp
 from tests.training.conftest import fit_with
-from vpintegrator.training.orbits import follow, iterated
+from vpintegrator.training.orbits import StateRange, follow, iterated, lost_orbits
 from vpintegrator.training.results import TOLERANCES
 from vpintegrator.training.training_data import TrainingData
 
@@ -71,6 +71,36 @@ def test_a_range_that_grows_along_the_data_bounds_nothing(tmp_path):
     data = data_of(np.array([[1.0, 1.0], [0.0, 1.0]]), tmp_path)
     assert follow(Linear([[1.0, 1.0], [0.0, 1.0]]), data, steps=100).lost == 0
     assert follow(Linear([[3.0, 0.0], [0.0, 1.0]]), data, steps=100).lost > 0
+
+
+def test_the_range_is_an_argument(tmp_path):
+    data = data_of(TURN, tmp_path)
+    wide = StateRange(data.held("train"), room=1e9)
+    growing = Linear(1.01 * TURN)
+    assert follow(growing, data).lost == follow(growing, data).count  # 1.01^1000 is 2e4
+    assert follow(growing, data, bounds=wide).lost == 0
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.0, 1.2])
+@pytest.mark.parametrize("dim", [1, 3])
+def test_lost_orbits_are_counted(factor, dim):
+    """Orbits that grow by a factor leave the range after a number of steps that is known."""
+    size = np.linspace(0.1, 1.0, 10)
+    windows = size[:, None, None] * np.ones((10, 1, dim)) * np.tile([1, -1], 5)[:, None, None]
+    bounds = StateRange(np.concatenate([windows, -windows]))
+    outside = int((size * factor**4 > 2.0).sum())
+    chunks = [Linear(c * np.eye(dim)).advance(windows, 4, chunk=3) for c in (factor, math.nan)]
+    assert [lost_orbits(each, bounds) for each in chunks] == [outside, 10]
+    assert lost_orbits(Linear(9 * np.eye(dim)).advance(windows, 9, chunk=1), bounds, most=1) >= 1
+
+
+def test_components_without_bounds():
+    states = np.array([[[0.0, 1.0], [0.1, -1.0], [0.0, 1.0], [0.1, -1.0]]])
+    far = np.array([50.0, 1.5])
+    assert not StateRange(states).holds(far)
+    assert StateRange(states, free=[0]).holds(far) and not StateRange(states, free=[1]).holds(far)
+    grows = StateRange(states * np.array([1.0, 2.0, 3.0, 4.0])[None, :, None])
+    assert grows.holds(np.array([0.0, 50.0])) and not grows.holds(np.array([0.0, 500.0]))
 
 
 def test_pairs_have_no_error_along_orbits(tmp_path):

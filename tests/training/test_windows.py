@@ -16,7 +16,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.training import DiscreteLagrangians, LinearMaps, PolynomialRegression
 from vpintegrator.training.orbits import follow
 from vpintegrator.training.regression import fit_polynomial, solve
-from vpintegrator.training.stability import Bounds, lost_orbits
 from vpintegrator.training.training_data import TrainingData
 from vpintegrator.training.windows import WindowSearch, shared_error
 
@@ -118,24 +117,6 @@ def test_the_penalty_loses_few_orbits_where_one_step_does_not_need_it(hidden):
     least = fit_polynomial(other, pair.inputs, pair.targets[:, -1])
     assert least.error < fit.error < 0.05
     assert follow(other, data, steps=100).lost > 5
-
-
-@pytest.mark.parametrize("factor", [0.9, 1.0, 1.2])
-@pytest.mark.parametrize("dim", [1, 3])
-def test_lost_orbits_are_counted(factor, dim):
-    """Orbits that grow by a factor leave the range after a number of steps that is known."""
-    size = torch.linspace(0.1, 1.0, 10, dtype=torch.float64)
-    windows = size[:, None, None].expand(10, 1, dim) * torch.tensor([[[1.0]], [[-1.0]]]).repeat(
-        5, 1, dim
-    )
-    domain = Bounds.twice(torch.cat([windows, -windows]))
-    outside = int((size * factor**4 > 2.0).sum())
-    factors = torch.tensor([factor, torch.nan, 1.0, 9.0])[:, None, None, None]
-    many = windows.expand(4, *windows.shape)
-    lost = lost_orbits(lambda z, kept: factors[kept] * z, many, domain, steps=4)
-    assert lost[:3].tolist() == [outside, 10, 0]
-    lost = lost_orbits(lambda z, kept: factors[kept] * z, many, domain, most=1, steps=4)
-    assert [n > 0 for n in lost] == [outside > 0, True, False, True]
 
 
 @pytest.mark.parametrize("components", [("z1", "z2"), ("z2", "z3")])

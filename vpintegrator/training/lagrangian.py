@@ -18,6 +18,7 @@ from vpintegrator.nn.implicit import jacobians
 from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.linear import LinearEquations, LinearFit, enough_pairs
+from vpintegrator.training.orbits import StateRange, lost_orbits
 from vpintegrator.training.residuals import reciprocal_spread
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
@@ -137,44 +138,6 @@ def check_condition(model: DiscreteLagrangianMap, pair: Pair) -> None:
         warnings.warn(reason, stacklevel=3)
 
 
-def loses_orbits(
-    model: DiscreteLagrangianMap,
-    windows: np.ndarray,
-    steps: np.ndarray,
-    domain: np.ndarray,
-) -> bool:
-    """Whether an orbit is lost: not finite, or outside twice the domain. Angles have no bounds.
-
-    Parameters
-    ----------
-    model
-        A fitted model.
-    windows
-        First windows (orbit, 2, dim).
-    steps
-        Steps (orbit,) that are judged.
-    domain
-        Positions (..., dim) that the domain holds.
-    """
-    known = np.isfinite(windows).all((1, 2)) & (steps > 0)
-    if not known.any():
-        return False
-    low = np.nanmin(domain.reshape(-1, model.dim), 0)
-    high = np.nanmax(domain.reshape(-1, model.dim), 0)
-    angles = [i for i, _ in model.arguments.get("periodic", ())]
-    bounded = [i for i in range(model.dim) if i not in angles]
-    done = 0
-    with np.errstate(all="ignore"):
-        for states in model.advance(windows[known], int(steps[known].max())):
-            time = done + np.arange(states.shape[1])
-            counts = time < steps[known][:, None]  # (orbit, time)
-            outside = (np.abs(states - (low + high) / 2) > high - low)[..., bounded].any(-1)
-            if (counts & (outside | ~np.isfinite(states).all(-1))).any():
-                return True
-            done += states.shape[1]
-    return False
-
-
 def left_out_error(model: DiscreteLagrangianMap, data: TrainingData) -> tuple[float, float]:
     """Return the error on trajectories that are left out of solves, and its standard error.
 
@@ -190,6 +153,7 @@ def left_out_error(model: DiscreteLagrangianMap, data: TrainingData) -> tuple[fl
     """
     known = data.known_windows(2)
     part = np.where(known.folds < 0, -1, known.folds % FOLDS)
+    bounds = StateRange.of(data, [i for i, _ in model.arguments.get("periodic", ())])
     squares = []
     weight = reciprocal_spread(known.after)
     for number in sorted({*part.tolist()} - {-1}):
@@ -202,9 +166,11 @@ def left_out_error(model: DiscreteLagrangianMap, data: TrainingData) -> tuple[fl
         for i, period in model.arguments.get("periodic", ()):
             difference[:, i] -= period * torch.round(difference[:, i] / period)
         squares.append((difference * weight).square().mean(1))
-        _, first, steps = np.unique(known.folds[out], return_index=True, return_counts=True)
-        if loses_orbits(copy, windows[first].numpy(), steps, known.before.numpy()):
-            return math.inf, 0.0
+        _, first, lengths = np.unique(known.folds[out], return_index=True, return_counts=True)
+        for steps in np.unique(lengths):
+            own = windows[first[lengths == steps]].numpy()
+            if lost_orbits(copy.advance(own, int(steps)), bounds, most=1):
+                return math.inf, 0.0
     every = torch.cat(squares)
     mean = float(every.mean())
     if not math.isfinite(mean) or not mean:

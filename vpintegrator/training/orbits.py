@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -24,7 +24,13 @@ STEADY = 1.2  # a range that grows more than this along the data says nothing on
 CHECKED = 4  # maps that are judged by orbits, at most
 
 
-def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS) -> Orbits | None:
+def follow(
+    map: Map,
+    data: TrainingData,
+    count: int = COUNT,
+    steps: int = STEPS,
+    bounds: StateRange | None = None,
+) -> Orbits | None:
     """Iterate a map from held-out states; None where there is no whole window to begin with.
 
     Parameters
@@ -36,6 +42,8 @@ def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS)
         empty.
     count, steps
         Most orbits, and steps of each.
+    bounds
+        Range outside of which an orbit is lost; by default twice that of the training states.
 
     Examples
     --------
@@ -62,14 +70,12 @@ def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS)
     starts = begins[:: -(-len(begins) // count)]
     truth = states[starts, window:]  # (orbit, time, dim)
     k = None if parameters is None else parameters[starts]
-    box = _Box(data)
     horizon = min(truth.shape[1], HORIZON, steps)
     error = math.nan
     done = 0
     alive = np.ones(len(starts), dtype=bool)
-    for part in map.advance(states[starts, :window], steps, chunk=50, parameters=k):
-        with np.errstate(all="ignore"):
-            alive &= box.holds(part).all(1)
+    chunks = map.advance(states[starts, :window], steps, chunk=50, parameters=k)
+    for part, alive in surviving(chunks, bounds or StateRange.of(data)):
         if done < horizon <= done + part.shape[1]:
             last = part[:, horizon - 1 - done]
             if group == "validation" and horizon > 1:
@@ -77,37 +83,102 @@ def follow(map: Map, data: TrainingData, count: int = COUNT, steps: int = STEPS)
         done += part.shape[1]
         if not alive.any() and done >= horizon:
             break
-        check_time()
     return Orbits(len(starts), steps, int((~alive).sum()), horizon, error)
 
 
-class _Box:
-    """Twice the range of the training states, in components with a bounded range.
+class StateRange:
+    """A multiple of the range of states, in components with a bounded range.
 
-    Angles and the time have none. A range that still grows along the data, as that of momenta which
-    begin at zero, is taken a hundred times.
+    Angles and the time have none. A range that still grows along the orbits, as that of momenta
+    which begin at zero, is taken fifty times as often.
+
+    Parameters
+    ----------
+    states
+        States (orbit, time, dim), NaN where they are not known.
+    free
+        Components without bounds.
+    room
+        The multiple.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.orbits import StateRange
+    >>> bounds = StateRange(np.array([[[-1.0], [1.0], [-1.0], [1.0]]]))
+    >>> bounds.holds(np.array([[1.9], [2.1]]))
+    array([ True, False])
     """
 
-    def __init__(self, data: TrainingData) -> None:
-        states = data.held("train")
-        system = data.dataset.system
-        free = {*system.periods, system.explicit_time}
-        self.components = [i for i in data.moving if i not in free]
-        bounded = states[..., self.components]  # (trajectory, time, component)
+    def __init__(self, states: np.ndarray, free: Collection[int] = (), room: float = ROOM) -> None:
+        self.components = [i for i in range(states.shape[-1]) if i not in free]
+        bounded = states[..., self.components]  # (orbit, time, component)
         half = bounded.shape[1] // 2
-        low, high = _range(bounded)
-        early_low, early_high = _range(bounded[:, : half or 1])
+        low, high = _least_and_largest(bounded)
+        early_low, early_high = _least_and_largest(bounded[:, : half or 1])
         grows = (high - low) > STEADY * (early_high - early_low)
         self.middle = (low + high) / 2
-        self.reach = (high - low) / 2 * np.where(grows, 50 * ROOM, ROOM)
+        self.reach = (high - low) / 2 * np.where(grows & (half > 0), 50 * room, room)
+
+    @classmethod
+    def of(cls, data: TrainingData, free: Collection[int] = ()) -> StateRange:
+        """Return twice the range of training states; ``free`` are further components without."""
+        system = data.dataset.system
+        still = {*range(data.dataset.dim)} - {*data.moving}
+        time = [] if system.explicit_time is None else [system.explicit_time]
+        return cls(data.held("train"), {*system.periods, *time, *still, *free})
 
     def holds(self, states: np.ndarray) -> np.ndarray:
         """Whether states (..., dim) are finite and inside, (...)."""
-        distance = np.abs(states[..., self.components] - self.middle)
-        return np.isfinite(states).all(-1) & (distance <= self.reach).all(-1)
+        with np.errstate(all="ignore"):
+            distance = np.abs(states[..., self.components] - self.middle)
+            inside = np.isfinite(states).all(-1) & (distance <= self.reach).all(-1)
+        return np.asarray(inside)
 
 
-def _range(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def surviving(
+    chunks: Iterable[np.ndarray], bounds: StateRange
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield chunks of states (orbit, count, dim), and whether each orbit is not lost yet, (orbit,).
+
+    An orbit is lost where a state is not finite, or outside the range.
+    """
+    alive = np.array(True)
+    for part in chunks:
+        check_time()
+        alive = alive & bounds.holds(part).all(1)
+        yield part, alive
+
+
+def lost_orbits(chunks: Iterable[np.ndarray], bounds: StateRange, most: float = math.inf) -> int:
+    """Return the number of orbits that are lost in chunks of states (orbit, count, dim).
+
+    Parameters
+    ----------
+    chunks
+        States, as ``Map.advance`` gives them.
+    bounds
+        The range.
+    most
+        Number of lost orbits from which on no further chunk is asked for.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.orbits import StateRange, lost_orbits
+    >>> twice = vp.Map.from_function(lambda z: 2 * z, 1.0, 1)
+    >>> windows = np.array([[[1.0]], [[1e-3]]])
+    >>> bounds = StateRange(np.concatenate([windows, -windows]))
+    >>> lost_orbits(twice.advance(windows, 5), bounds)
+    1
+    """
+    lost = 0
+    for _, alive in surviving(chunks, bounds):
+        lost = int((~alive).sum())
+        if lost >= most or not alive.any():
+            break
+    return lost
+
+
+def _least_and_largest(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the least and largest observed values of the components (component,)."""
     return np.nanmin(states, axis=(0, 1)), np.nanmax(states, axis=(0, 1))
 

@@ -7,7 +7,7 @@ are accumulated shear by shear, and the error is that of the linearised equation
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,8 +41,8 @@ from vpintegrator.training.linear import (
     layer_pairs,
     normalised_pairs,
 )
+from vpintegrator.training.orbits import StateRange, surviving
 from vpintegrator.training.residuals import ParameterVector, reciprocal_spread
-from vpintegrator.training.stability import Bounds, half_of_digits, lost_orbits
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
 STEPS = 50  # of orbits by which the penalty of maps of windows is chosen, if they are as long
@@ -104,7 +104,9 @@ def solve(
         longest = data.dataset.shapes["train"][1] - model.window
         horizon = data.pairs(model, horizon=min(STEPS, longest))
         orbits = horizon.sample(ORBITS, torch.Generator().manual_seed(seed))
-    return fit_polynomial(model, before, after, folds, start, orbits=orbits, looser=looser)
+    return fit_polynomial(
+        model, before, after, folds, start, orbits=orbits, bounds=StateRange.of(data), looser=looser
+    )
 
 
 def _pairs_of(
@@ -180,6 +182,7 @@ def fit_polynomial(
     searched: float = 5e7,
     most: int = 1 << 24,
     orbits: Pair | None = None,
+    bounds: StateRange | None = None,
     looser: float = 10.0,
 ) -> LinearFit:
     r"""Set the coefficients of a polynomial map by ridge regression.
@@ -221,6 +224,8 @@ def fit_polynomial(
         Values of the terms at all pairs, by default 128 MB; further pairs are left out.
     orbits
         Windows, and the states of several steps after them.
+    bounds
+        Range outside of which an orbit is lost; by default twice that of the targets.
     looser
         Error of pairs that are left out, relative to the least one, up to which a penalty may be
         chosen by orbits.
@@ -260,7 +265,8 @@ def fit_polynomial(
         best = int(means.argmin())
         solutions = ridge.coefficients(rates)  # (penalty, term, dim)
         if orbits is not None:
-            best = _stable_penalty(model, solutions, means, orbits, after, looser)
+            known = bounds or StateRange(targets[:, None].double().cpu().numpy(), layer.angles)
+            best = _stable_penalty(model, solutions, means, orbits, known, looser)
         coefficients = solutions[best]
     with torch.no_grad():
         layer.coefficients.copy_(torch.from_numpy(coefficients))
@@ -277,7 +283,7 @@ def _stable_penalty(
     solutions: np.ndarray,
     means: np.ndarray,
     orbits: Pair,
-    states: torch.Tensor,
+    bounds: StateRange,
     looser: float,
 ) -> int:
     """Return the number of the penalty whose map follows orbits best and loses none.
@@ -291,19 +297,29 @@ def _stable_penalty(
     best = int(means.argmin())
     near = np.flatnonzero(means <= looser**2 * means[best])
     first = int(near[_most_accurate(model, torch.from_numpy(solutions[near]), orbits)])
-    limit = max(half_of_digits(math.sqrt(means[best])) ** 2, means[first])
+    error = math.sqrt(means[best])
+    limit = max(min(max(error, 1e-16), 1.0), means[first])  # half of the digits: squares of errors
     larger = [k for k in range(first, len(means)) if means[k] <= limit]
     windows = model.coordinates(orbits.inputs[:ITERATED].double().cpu()).detach()
-    domain = Bounds.twice(states, layer.angles)
 
+    def chunks(C: torch.Tensor, length: int = 10) -> Iterator[np.ndarray]:
+        """Yield states (solution * orbit, length, dim) of maps with coefficients C."""
+        z = windows.expand(len(C), *windows.shape)  # (solution, orbit, window, dim)
+        for _ in range(MANY // length):
+            states = []
+            for _ in range(length):
+                z = layer.shifted(z, layer.values(z) @ C)
+                states.append(z[..., -1, :])
+            yield model.coordinates.inverse(torch.stack(states, 2).flatten(0, 1)).numpy()
+
+    @torch.no_grad()
     def lost(numbers: Sequence[int], most: float) -> np.ndarray:
-        C = torch.from_numpy(solutions[numbers])  # (solution, term, dim)
-        many = windows.expand(len(numbers), *windows.shape)  # (solution, orbit, window, dim)
-
-        def step(z: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-            return layer.shifted(z, layer.values(z) @ C[kept])
-
-        return lost_orbits(step, many, domain, most, MANY)
+        counts = np.zeros(len(numbers), dtype=int)
+        for _, alive in surviving(chunks(torch.from_numpy(solutions[numbers])), bounds):
+            counts = (~alive.reshape(len(numbers), -1)).sum(1)
+            if (counts >= min(most, len(windows))).all():
+                break
+        return counts
 
     parts = [larger[first : first + TOGETHER] for first in range(0, len(larger), TOGETHER)]
     for part in parts:

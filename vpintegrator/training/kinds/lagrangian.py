@@ -21,13 +21,13 @@ from vpintegrator.training.kinds.kind import ModelKind, Sizes, count
 from vpintegrator.training.lagrangian import (
     distance_of_orbits,
     left_out_error,
-    loses_orbits,
     pieces_of,
     refine_lagrangian,
     solve_lagrangian,
     successive_correlation,
     typical_error,
 )
+from vpintegrator.training.orbits import StateRange, lost_orbits
 from vpintegrator.training.results import TOLERANCES, Fit
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
@@ -248,8 +248,10 @@ class DiscreteLagrangians(ModelKind):
             return *left_out_error(model, data), "blocks"
         error, deviation = data.held_out_error(model)
         held_out = data.held("validation")
-        steps = np.full(len(held_out), min(held_out.shape[1] - 2, self.steps))
-        if loses_orbits(model, held_out[:, :2], steps, data.held("train")):
+        begins = held_out[np.isfinite(held_out[:, :2]).all((1, 2)), :2]
+        steps = min(held_out.shape[1] - 2, self.steps)
+        bounds = StateRange.of(data, model.core.angles)
+        if len(begins) and lost_orbits(model.advance(begins, steps), bounds, most=1):
             return math.inf, 0.0, "held out"
         return error, deviation, "held out"
 
