@@ -142,8 +142,8 @@ class AdditiveHamiltonianMap(Model):
                 raise InputError("parts of joint components have no kinetic energy beside them")
             super().__init__(AdditiveFlows(sums, substeps=substeps), components, dtype=dtype)
             return
-        own = [*kinetic] or components_alone(half)
-        momenta = PartSum(half, own, kinetic_degree, "value", equal_kinetic)
+        momentum_parts = [*kinetic] or components_alone(half)
+        momenta = PartSum(half, momentum_parts, kinetic_degree, "value", equal_kinetic)
         core = AdditiveHamiltonian(sums, [momenta], substeps=substeps)
         if turning:
             field = _sums(half, [*turning], degree, variable)
@@ -160,7 +160,7 @@ def _sums(
         is_single = variable_of_sum == "value"
         places = [n for n, part in enumerate(parts) if (len(part) == 1) == is_single]
         if places:
-            own = [parts[n] for n in places]
+            forms = [parts[n] for n in places]
             functions = [equal[n] for n in places] if equal else []
-            sums.append(PartSum(size, own, degree, variable_of_sum, functions))
+            sums.append(PartSum(size, forms, degree, variable_of_sum, functions))
     return sums

@@ -466,10 +466,10 @@ class BasisCoupling(InvertibleLayer):
     def _place_formulas(self, formulas: Formulas) -> None:
         """Give each block the formulas that it can use."""
         for a, block in enumerate(self.blocks):
-            usable = [n for n, own in enumerate(formulas.depends) if own.isdisjoint(block)]
+            usable = [n for n, read in enumerate(formulas.depends) if read.isdisjoint(block)]
             if usable:
-                own = FormulaVariables(formulas.part(usable), **self.factory_kwargs)
-                self.formulas[str(a)] = own
+                read = FormulaVariables(formulas.part(usable), **self.factory_kwargs)
+                self.formulas[str(a)] = read
         if not len(self.formulas):
             raise InputError(
                 "each of the expressions depends on components of every block of the split, or is "

@@ -172,16 +172,16 @@ def compare(
     if not bound > 0:
         raise InputError(f"bound = {bound!r} must be a positive number")
     dataset = observed_dataset(model, system, initial, dataset, reference)
-    chosen = chosen_maps(model, against, system, step, dataset)
-    maps = chosen.maps
-    system = chosen.system
-    step = chosen.step
+    choice = chosen_maps(model, against, system, step, dataset)
+    maps = choice.maps
+    system = choice.system
+    step = choice.step
     if work_precision:
         system.require_vector_field("work_precision")
     window = max(map.window for map in maps.values())
     plane = section_plane(system, section)
     origin = find_origin(
-        maps, system, window, initial, dataset, reference, trajectories, seed, chosen.complete
+        maps, system, window, initial, dataset, reference, trajectories, seed, choice.complete
     )
     first = origin.initial
     given = origin.given
@@ -194,7 +194,7 @@ def compare(
     with step_bar(progress) as show:
         for place, name in enumerate(maps if compiled is not False else ()):
             show("compilation", place, len(maps))
-            whole = complete is not None and name in chosen.of_complete
+            whole = complete is not None and name in choice.of_complete
             states = complete.initial if complete is not None and whole else first
             maps[name] = machine_code(maps[name], states, compiled)
         guarded = {name: GuardedMap(map) for name, map in maps.items()}
@@ -211,8 +211,8 @@ def compare(
             exact = Reference(given[:, : known + 1], np.full(len(given), np.nan))
         motion = exact.states[:, : steps + 1].transpose(1, 0, 2)
         spread = spread_of(system, np.nanstd(motion[..., system.moving], axis=(0, 1)))
-        of_complete = {n: m for n, m in guarded.items() if n in chosen.of_complete}
-        others = {n: m for n, m in guarded.items() if n not in chosen.of_complete}
+        of_complete = {n: m for n, m in guarded.items() if n in choice.of_complete}
+        others = {n: m for n, m in guarded.items() if n not in choice.of_complete}
         costs = step_table(others, system, exact, spread)
         if complete is not None:
             motion_of = solution or Reference(complete.states, np.zeros(len(complete.states)))
@@ -249,11 +249,11 @@ def compare(
             warn_of_drift(system if complete is None else complete.system, solution, known)
         members: dict[str, Run] = {}
         for name, map in guarded.items():
-            whole = complete is not None and name in chosen.of_complete
+            whole = complete is not None and name in choice.of_complete
             source = complete.states if complete is not None and whole else exact.states
             windows = np.ascontiguousarray(source[:, : map.window])
             members[name] = roll_out(name, map, plan, windows, measured, show, whole)
-        runs = by_name(members, chosen.seeds)
+        runs = by_name(members, choice.seeds)
         # of several models of one name the first
         firsts = {name: guarded[run.members[0].name] for name, run in runs.items()}
         studies = study(firsts, first, progress=show) if work_precision else {}

@@ -137,13 +137,15 @@ def complete_states(
     InputError
         If the dataset holds no complete states.
     """
-    found = complete_system(dataset, observed or dataset.system)
-    if found is None:
+    behind = complete_system(dataset, observed or dataset.system)
+    if behind is None:
         raise InputError(f"{dataset.path} holds no other states than those of its groups")
     states = dataset.complete_states("test", trajectories)
-    if found.carried:
+    if behind.carried:
         values = dataset.complete_conditions("test", trajectories)
-        hidden = np.stack([values[name] for name in found.system.components[-found.carried :]], -1)
-        columns = np.broadcast_to(hidden[:, None], (*states.shape[:2], found.carried))
+        hidden = np.stack(
+            [values[name] for name in behind.system.components[-behind.carried :]], -1
+        )
+        columns = np.broadcast_to(hidden[:, None], (*states.shape[:2], behind.carried))
         states = np.concatenate([states, columns], -1)
-    return replace(found, states=states, motion=states.transpose(1, 0, 2))
+    return replace(behind, states=states, motion=states.transpose(1, 0, 2))

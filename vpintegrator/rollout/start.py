@@ -321,10 +321,10 @@ def _observed_origin(
 ) -> Start:
     """Return the start of observed orbits, behind which complete states are known."""
     data = as_dataset(dataset)
-    chosen = matching_trajectories(data, models, system)[:count]
-    complete = complete_states(data, chosen, system)
+    places = matching_trajectories(data, models, system)[:count]
+    complete = complete_states(data, places, system)
     if word == "dataset":
-        given = given_reference(system, data.states("test", chosen), window)
+        given = given_reference(system, data.states("test", places), window)
         return Start(given[:, 0], given, complete=complete)
     return Start(complete.observe(complete.initial), complete=complete)
 

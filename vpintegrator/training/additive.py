@@ -143,7 +143,7 @@ def fit_additive(
     of_gradient = torch.cat([weight[n:], weight[:n]])  # forces change momenta
     h = core.step[0]
     with one_blas_thread():
-        own = [each.components for each in equations]
+        components = [each.components for each in equations]
         sides = [
             Trapezoids(each, before, after, of_gradient[each.components]) for each in equations
         ]
@@ -161,7 +161,7 @@ def fit_additive(
             if error > settled * last:
                 break
             missing = torch.cat([-residual[:, n:], residual[:, :n]], 1)  # of the gradient
-            for side, x, coefficients in zip(sides, own, best, strict=True):
+            for side, x, coefficients in zip(sides, components, best, strict=True):
                 side.set(coefficients + side.change(missing[:, x]))
         for side, coefficients in zip(sides, best, strict=True):
             side.set(coefficients)

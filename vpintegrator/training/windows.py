@@ -195,7 +195,7 @@ def shared_error(map: Map, data: TrainingData, most: int = 10_000, apart: int = 
     if len(row) < _FEWEST:
         return 0.0
     closest = np.argsort(distance[row, first[row]], kind="stable")[: len(row) // 4]
-    own = error[row[closest]]
+    errors = error[row[closest]]
     theirs = error[neighbour[closest]]
-    size = (own**2 + theirs**2).mean()
-    return float(1 - ((own - theirs) ** 2).mean() / size) if size > 0 else 0.0
+    size = (errors**2 + theirs**2).mean()
+    return float(1 - ((errors - theirs) ** 2).mean() / size) if size > 0 else 0.0

@@ -251,8 +251,8 @@ class GeneratingFunctions(ModelKind):
             return
         functions = trial.functions(variables)
         self._degrees(data, train, fits, functions, self.coefficients, self.weighted_degree)
-        own = fits[first:]
-        if variables.signs and trial.misses(min(own, key=lambda fit: fit.error), variables):
+        latest = fits[first:]
+        if variables.signs and trial.misses(min(latest, key=lambda fit: fit.error), variables):
             functions = trial.functions(replace(variables, signs=()))
             self._degrees(data, train, fits, functions, self.coefficients, self.weighted_degree)
 
