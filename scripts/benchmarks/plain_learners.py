@@ -2,7 +2,8 @@
 
 A learner takes states (orbit, time, dim) and seconds of processor time, and returns a function of
 states (n, dim) that gives those one step later, with its settings in words. Pairs of every fifth
-orbit choose settings; the last fit is to all pairs.
+orbit choose settings; the last fit is to all pairs. With a window the function takes windows that
+are one row, (n, window * dim).
 """
 
 from __future__ import annotations
@@ -33,27 +34,32 @@ class Pairs(NamedTuple):
 
 
 class Units:
-    """Normalisation of states and of increments, component by component."""
+    """Normalisation of windows of states and of increments, component by component."""
 
-    def __init__(self, states: np.ndarray) -> None:
+    def __init__(self, states: np.ndarray, window: int = 1) -> None:
+        self.window = window
         flat = states.reshape(-1, states.shape[-1])
         change = np.diff(states, axis=1).reshape(-1, states.shape[-1])
-        self.shift = flat.mean(0)
-        self.scale = np.where(flat.std(0) > 0, flat.std(0), 1.0)
+        self.shift = np.tile(flat.mean(0), window)
+        self.scale = np.tile(np.where(flat.std(0) > 0, flat.std(0), 1.0), window)
         self.mean = change.mean(0)
         self.size = np.where(change.std(0) > 0, change.std(0), 1.0)
 
     def pairs(self, states: np.ndarray) -> Pairs:
         """Return the pairs of orbits (orbit, time, dim)."""
-        dim = states.shape[-1]
-        before = (states[:, :-1].reshape(-1, dim) - self.shift) / self.scale
-        return Pairs(before, (np.diff(states, axis=1).reshape(-1, dim) - self.mean) / self.size)
+        count = states.shape[1] - self.window
+        rows = [states[:, k : k + count] for k in range(self.window)]
+        before = np.concatenate(rows, -1).reshape(-1, len(self.shift))  # (pair, window * dim)
+        change = np.diff(states[:, self.window - 1 :], axis=1).reshape(-1, states.shape[-1])
+        return Pairs((before - self.shift) / self.scale, (change - self.mean) / self.size)
 
     def step(self, increments: Step) -> Step:
-        """Return the map of states of a function of normalised increments."""
+        """Return the map to the next states of a function of normalised increments."""
+        dim = len(self.size)
 
         def step(z: np.ndarray) -> np.ndarray:
-            return z + self.mean + self.size * increments((z - self.shift) / self.scale)
+            newest = z[:, -dim:]
+            return newest + self.mean + self.size * increments((z - self.shift) / self.scale)
 
         return step
 
@@ -117,16 +123,16 @@ def rbf(states: np.ndarray, seconds: float, most: int = 4_000) -> tuple[Step, st
     return units.step(increments), f"length {length:.2g}, nugget {nugget:.0e}"
 
 
-def mlp(states: np.ndarray, seconds: float, width: int = 64) -> tuple[Step, str]:
+def mlp(states: np.ndarray, seconds: float, width: int = 64, window: int = 1) -> tuple[Step, str]:
     """Train two layers by Adam, for at most half of the seconds."""
-    units = Units(states)
+    units = Units(states, window)
     # (pair, dim)
     x = torch.from_numpy(units.pairs(states).before)
     y = torch.from_numpy(units.pairs(states).change)
     torch.manual_seed(0)
-    dim = x.shape[1]
-    layers = [torch.nn.Linear(dim, width), torch.nn.Tanh(), torch.nn.Linear(width, width)]
-    net = torch.nn.Sequential(*layers, torch.nn.Tanh(), torch.nn.Linear(width, dim)).double()
+    layers = [torch.nn.Linear(x.shape[1], width), torch.nn.Tanh(), torch.nn.Linear(width, width)]
+    last = torch.nn.Linear(width, y.shape[1])
+    net = torch.nn.Sequential(*layers, torch.nn.Tanh(), last).double()
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
     start = time.process_time()
     epochs = 0
