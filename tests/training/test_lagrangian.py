@@ -290,6 +290,27 @@ def searched(q, step=0.2, **options):
     return vp.fit(q, [vp.training.search("lagrangian")], step=step, seconds=math.inf, **options)
 
 
+SPRING = """
+state = ["r", "theta", "p", "l"]
+hamiltonian = "p**2/2 + l**2/(2*r**2) - r*cos(theta) + 6*(r - 1)**2"
+defaults = { step = 0.1 }
+[initial_conditions]
+distribution = "uniform"
+low = [0.95, -1, -0.3, -0.4]
+high = [1.25, 1, 0.3, 0.4]
+"""
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_a_bounded_component_is_no_angle(order, tmp_path):
+    """Harmonics of the radius lower the error no more than as many polynomials."""
+    dataset = vp.generate(vp.load_system(SPRING), tmp_path / "a.h5", count=120, steps=10)
+    states = np.concatenate([dataset.states(group) for group in dataset.shapes])
+    kind = vp.training.kinds.DiscreteLagrangians(coefficients=110)
+    result = vp.fit(states[..., order], [kind], step=dataset.step)
+    assert result.model.arguments["periodic"] == [[order.index(1), TURN]]
+
+
 def test_angles_in_radians_are_found_by_the_error():
     """A particle on a ring in a potential of two harmonics: no position wraps."""
     rng = np.random.default_rng(0)

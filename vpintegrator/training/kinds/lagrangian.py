@@ -133,10 +133,15 @@ class DiscreteLagrangians(ModelKind):
                 reversible = False
                 result = {}
                 least = error(result)
-            for change in self._changes(data, train):
-                other = error({**result, **change})
+            if not data.dataset.system.periods and "periodic" not in self.arguments:
+                angles = self._angles(result, least, data, train)
+                if angles:
+                    result = {**result, "periodic": angles}
+                    least = error(result)
+            if train.form is None and "damping" not in self.arguments:
+                other = error({**result, "damping": "linear"})
                 if other < least / self.gain:
-                    result = {**result, **change}
+                    result = {**result, "damping": "linear"}
                     least = other
             if "damping" in result:  # friction is reversed by nothing
                 reversible = False
@@ -158,16 +163,43 @@ class DiscreteLagrangians(ModelKind):
         error = typical_error(model, data)
         return max(error, result.error) if data.is_few else error
 
-    def _changes(self, data: TrainingData, train: Trainer) -> Iterator[Arguments]:
-        """Yield further arguments that may lower the error: angles in radians, and damping."""
-        known = data.dataset.system.periods
-        if not known and "periodic" not in self.arguments:
-            n = data.dataset.dim
-            each = [[i] for i in range(n)] if n > 1 else []
-            for angles in [[*range(n)], *each]:
-                yield {"periodic": [(i, 2 * math.pi) for i in angles]}
-        if train.form is None and "damping" not in self.arguments:
-            yield {"damping": "linear"}
+    def _angles(
+        self, arguments: Arguments, least: float, data: TrainingData, train: Trainer
+    ) -> list[tuple[int, float]]:
+        """Return the components that are angles in radians, with their periods.
+
+        Harmonics of all components must err less by a factor than polynomials do. Then those are
+        left out one by one without which polynomials err no more. Errors are compared at equal
+        numbers of coefficients, as any further function lowers the error.
+        """
+
+        def of(components: Sequence[int]) -> list[tuple[int, float]]:
+            return [(i, 2 * math.pi) for i in components]
+
+        def error(components: Sequence[int], coefficients: int = 0) -> tuple[float, int]:
+            changed = {**arguments, "periodic": of(components)}
+            degree = self._probed(data, train, changed)
+            model = self._model(data, train, {**changed, "degree": degree})
+            while count(model) < coefficients and "degree" not in self.arguments:
+                degree += 1
+                model = self._model(data, train, {**changed, "degree": degree})
+            with suppress(InputError):  # too few equations
+                return self._probe(model, data, train), count(model)
+            return math.inf, count(model)
+
+        chosen = [*range(data.dataset.dim)]
+        lowest, coefficients = error(chosen)
+        if not lowest < least / self.gain:
+            return []
+        while chosen:
+            others = [[i for i in chosen if i != out] for out in chosen]
+            errors = [error(each, coefficients)[0] for each in others]
+            nearest = min(range(len(others)), key=errors.__getitem__)
+            if not errors[nearest] <= self.gain * lowest:
+                break
+            chosen = others[nearest]
+            lowest, coefficients = error(chosen)
+        return of(chosen)
 
     def _order(self, data: TrainingData, train: Trainer, arguments: Arguments) -> Arguments:
         """Return the order of powers of displacements of which the lower error is expected.
