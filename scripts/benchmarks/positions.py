@@ -188,7 +188,7 @@ def step_of(model: Any) -> Step:
 
 def fit(data: vp.data.Dataset, kinds: Any, seconds: float) -> tuple[Step, int, str, dict[str, Any]]:
     """Return the map of ``vp.fit``, its window, what it is, and what was said of it."""
-    given = [] if kinds is None else [kinds]
+    given = [] if kinds is None else [[kinds]]
     with processor_seconds():
         result = vp.fit(data.path, *given, seconds=seconds, progress=False)
     model = result.model

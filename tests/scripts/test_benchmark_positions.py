@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import vpintegrator as vp
 from tests.scripts.conftest import run
 
 
@@ -56,3 +57,12 @@ def test_what_is_in_the_folder_is_not_measured_again(script, tmp_path):
     path.write_text(json.dumps(result | {"words": "measured before"}))
     assert "measured before" in run(module, *quick)
     assert "'solver' is none of" in run(module, "--folder", "a", "--cases", "solver", code=2)
+
+
+def test_a_kind_may_be_named(script, tmp_path):
+    module = script("positions")
+    data = module.CASES["pendulum"].data(tmp_path / "a.h5", fresh=False, quick=True)
+    kind = vp.training.search("polynomial", {"window": 2, "degree": 3})
+    step, window, words, facts = module.fit(data, kind, 60.0)
+    assert window == 2 and words.startswith("polynomial, window 2, degree 3")
+    assert step(np.zeros((5, 2))).shape == (5, 1) and facts["own error"] > 0
