@@ -178,3 +178,13 @@ def test_reversals_turn_the_form_and_are_closed_under_odd_products():
     assert odd_products(signs[:2]) == {*signs[:2]}
     assert odd_products(signs[:3]) == {*signs[:4]}
     assert odd_products([signs[0], signs[1], signs[2], signs[4]]) == {*signs}
+
+
+def test_harmonics_that_only_approximate_are_no_angles(tmp_path):
+    """Displacements of springs with a sigmoid for their stiffness, wider than half a turn."""
+    data = vp.generate("coupled-oscillators", tmp_path / "a.h5", count=300)
+    kind = GeneratingFunctions(coefficients=150)
+    result = vp.fit(data, [kind], progress=False)
+    assert "periodic" not in result.model.arguments
+    assert any("weighted" in each.size for each in result.tried)
+    assert result.error < 1e-4

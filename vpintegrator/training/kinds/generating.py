@@ -245,6 +245,8 @@ class GeneratingFunctions(ModelKind):
         if not trial.periods(variables) and least > 0.3 * trial.change:
             return  # the map keeps another form
         variables = trial.with_rates(variables)
+        if variables.angles:  # harmonics also approximate functions that are not periodic
+            variables = trial.least(trial.with_rates(trial.equal), variables)
         if data.system.is_measured:
             variables = trial.with_symmetries(variables)
         if not (variables.changes or goes_on):
@@ -506,6 +508,11 @@ class _Trial:
             return self.solved(replace(variables, angles=dict(angles)))[1]
 
         return replace(variables, angles=apparent_angles(self.widths, error))
+
+    def least(self, plain: _Variables, angled: _Variables, gain: float = 0.1) -> _Variables:
+        """Return variables with angles if they err so much less than those without, or those."""
+        errors = [self.solved(variables)[1] for variables in (plain, angled)]
+        return angled if errors[1] < gain * errors[0] else plain
 
     def with_rates(self, variables: _Variables) -> _Variables:
         """Return variables with the weights of the least error, from theirs on."""
