@@ -265,12 +265,17 @@ class _Search:
         if best.error > self.rival and n > 1:
             other = self.fit(best.arguments | {"parts": pairs, "kinetic": pairs})
             best = other if other.error < best.error / 3 else best
+        enough = max(self.rival / 10, self.kind.settled)
+        if best.error <= enough:  # other parts are of no use
+            return best
+        # special maps have more functions: energies get as many before they are compared
+        least = min(best.error, self.fit(best.arguments | {"degree": 2 * self.kind.degree}).error)
         for arguments in (*self._joint(), *self._turned()):
-            if best.error <= max(self.rival / 10, self.kind.settled):  # other parts are of no use
-                break
-            if self._is_small(arguments["parts"]):
+            if least > enough and self._is_small(arguments["parts"]):
                 other = self.fit(arguments)
-                best = other if other.error < best.error / 3 else best
+                if other.error < least / 3:
+                    best = other
+                    least = other.error
         return best
 
     def _joint(self) -> Iterator[dict[str, Any]]:

@@ -150,6 +150,9 @@ class GeneratingFunctions(ModelKind):
         Largest degree.
     compared
         Degree from which on a fit with a linear map in front is compared with one without.
+    weighted
+        Whether components get weights, angles and symmetries: False for polynomials alone, a matter
+        of a second; True for what follows where they are among the fits; None for both.
     weighted_degree, weighted_terms, fewest_terms
         First degree that counts components by weights, and most and fewest terms of the functions
         by whose errors weights are chosen.
@@ -163,6 +166,7 @@ class GeneratingFunctions(ModelKind):
     first_coefficients: int = 500
     highest: int = 64
     compared: int = 6
+    weighted: bool | None = None
     weighted_degree: int = 6
     weighted_terms: int = 200
     fewest_terms: int = 50
@@ -190,42 +194,67 @@ class GeneratingFunctions(ModelKind):
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Solve for polynomials by degree, then beside exact terms, and for maps in a row."""
         if "functions" in self.arguments:
-            self._degrees(data, train, fits, {}, self.coefficients)
+            if self.weighted is not True:
+                self._degrees(data, train, fits, {}, self.coefficients)
             return
         exact = False
         with suppress(InputError):
             exact = bool(self._model(data, 2, train.seed, HAMILTONIAN))
-        if not exact:
+        if exact and self.weighted is not True:
+            self._exact(data, train, fits)
+        if not exact and self.weighted is not True:
+            self._plain(data, train, fits)
+        if not exact and self.weighted is not False:
             self._weighted(data, train, fits)
-        else:
-            self._degrees(data, train, fits, {}, self.first_coefficients)
-            for maps in (1, 2, 3, 4, 6):
-                if least(fits) <= (train.budget.target or TOLERANCES.rounding):
-                    return
-                # the order of exact terms is six: six maps err by the sixth power of six less
-                if maps > 1 and fits[-1].error / 6**6 > least_explicit(fits):
-                    break
-                # halving the step divides the error of five exact terms by a hundred, at twice
-                # the cost
-                row = HAMILTONIAN | ({"repeats": maps} if maps > 1 else {})
-                degree = {"degree": 2} if maps > 1 else {}
-                self._degrees(data, train, fits, row | degree, self.coefficients)
 
-    def _weighted(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
-        """Solve for polynomials of small degrees, then of degrees that count by weights."""
-        first = len(fits)
-        if {"degree", "weights"} & self.arguments.keys() or data.dataset.is_family:
+    def _exact(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Solve for polynomials, then for those beside exact terms, and for maps in a row."""
+        self._degrees(data, train, fits, {}, self.first_coefficients)
+        for maps in (1, 2, 3, 4, 6):
+            if least(fits) <= (train.budget.target or TOLERANCES.rounding):
+                return
+            # the order of exact terms is six: six maps err by the sixth power of six less
+            if maps > 1 and fits[-1].error / 6**6 > least_explicit(fits):
+                break
+            # halving the step divides the error of five exact terms by a hundred, at twice
+            # the cost
+            row = HAMILTONIAN | ({"repeats": maps} if maps > 1 else {})
+            degree = {"degree": 2} if maps > 1 else {}
+            self._degrees(data, train, fits, row | degree, self.coefficients)
+
+    def _plain(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Solve for polynomials of small degrees, and of higher ones where they converge."""
+        if self._is_given(data):
             self._degrees(data, train, fits, {}, self.coefficients)
             return
-        few = self.first_coefficients // 2
-        self._degrees(data, train, fits, {}, few)
+        first = len(fits)
+        self._degrees(data, train, fits, {}, self.first_coefficients // 2)
         is_met = any(fit.error <= train.budget.target for fit in fits[first:])
         if not is_met and self._converges(fits[first:]):  # weights take dozens of solves
-            degree = fits[-1].model.arguments["degree"] + 2
-            self._degrees(data, train, fits, {}, self.coefficients, degree, 2)
-        polynomials = fits[first:]
+            self._higher(data, train, fits)
+
+    def _is_given(self, data: TrainingData) -> bool:
+        """Whether degree or weights are given, or the maps are a family."""
+        return bool({"degree", "weights"} & self.arguments.keys()) or data.dataset.is_family
+
+    def _higher(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Solve for polynomials of equal weights from the next degree on."""
+        degree = self._polynomials(fits)[-1].model.arguments["degree"] + 2
+        self._degrees(data, train, fits, {}, self.coefficients, degree, 2)
+
+    def _polynomials(self, fits: Sequence[Fit]) -> list[Fit]:
+        """Return the fits of this form whose components have equal weights."""
+        own = [fit for fit in fits if fit.kind == self.name]
+        name = ARCHITECTURES[self.form]
+        return [f for f in own if f.model.name == name and not f.model.arguments.get("weights")]
+
+    def _weighted(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Solve for polynomials whose degrees count by weights, and for harmonics of angles."""
+        polynomials = self._polynomials(fits)
         least = min((fit.error for fit in polynomials), default=math.inf)
-        if not polynomials or least <= max(train.budget.target, 10 * TOLERANCES.rounding):
+        if self._is_given(data) or not polynomials:
+            return
+        if least <= max(train.budget.target, 10 * TOLERANCES.rounding):
             return
         highest = polynomials[-1].model.arguments["degree"]  # with and without a linear map
         goes_on = any(
@@ -236,8 +265,7 @@ class GeneratingFunctions(ModelKind):
         trial = _Trial(self, data, train.seed)
         if trial.terms < min(self.weighted_terms, self.fewest_terms):
             if goes_on:  # too few terms for weights: higher degrees follow
-                degree = fits[-1].model.arguments["degree"] + 2
-                self._degrees(data, train, fits, {}, self.coefficients, degree, 2)
+                self._higher(data, train, fits)
             return
         variables = trial.equal
         if data.system.is_measured:
@@ -249,12 +277,15 @@ class GeneratingFunctions(ModelKind):
             variables = trial.least(trial.with_rates(trial.equal), variables)
         if data.system.is_measured:
             variables = trial.with_symmetries(variables)
-        if not (variables.changes or goes_on):
+        if not variables.changes:
+            if goes_on:
+                self._higher(data, train, fits)
             return
+        first = len(fits)
         functions = trial.functions(variables)
         self._degrees(data, train, fits, functions, self.coefficients, self.weighted_degree)
-        latest = fits[first:]
-        if variables.signs and trial.misses(min(latest, key=lambda fit: fit.error), variables):
+        own = [*polynomials, *fits[first:]]
+        if variables.signs and trial.misses(min(own, key=lambda fit: fit.error), variables):
             functions = trial.functions(replace(variables, signs=()))
             self._degrees(data, train, fits, functions, self.coefficients, self.weighted_degree)
 
