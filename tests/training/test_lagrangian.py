@@ -207,8 +207,10 @@ def test_complete_states_and_claims_are_left_to_other_maps(tmp_path):
     assert "another structure" in kind.admits(TrainingData(claimed))
     pairs = vp.import_dataset(states[:, :2], tmp_path / "c.h5", step=1.0, structure="none")
     assert "three positions" in kind.admits(TrainingData(pairs))
-    good = [SimpleNamespace(error=1e-8)]
-    assert not kind.is_needed(body, good) and kind.is_needed(body, [])
+    single = SimpleNamespace(error=1e-8, model=SimpleNamespace(window=1))
+    pairs = SimpleNamespace(error=1e-8, model=SimpleNamespace(window=2))
+    assert not kind.is_needed(body, [single, pairs])
+    assert kind.is_needed(body, [pairs]) and kind.is_needed(body, [])
 
 
 def test_a_magnetic_field_is_found_without_symmetries(tmp_path):

@@ -13,7 +13,12 @@ from vpintegrator.compiled import CompiledModel
 from vpintegrator.data import Observation
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
-from vpintegrator.training import DiscreteLagrangians, LinearMaps, PolynomialRegression
+from vpintegrator.training import (
+    DiscreteLagrangians,
+    GeneratingFunctions,
+    LinearMaps,
+    PolynomialRegression,
+)
 from vpintegrator.training.orbits import follow
 from vpintegrator.training.regression import fit_polynomial, solve
 from vpintegrator.training.training_data import TrainingData
@@ -179,14 +184,28 @@ def test_the_default_finds_the_window(system, components, window):
         assert f"  {words}{result.windows[2]:.1e} with two" in str(result).splitlines()
 
 
-def test_a_hidden_moment_is_found_in_windows():
+def test_a_hidden_moment_is_found_in_windows(monkeypatch):
+    """Small regressions compare windows before any other map takes its time."""
+    kinds = (LinearMaps(), GeneratingFunctions(form="volume"), PolynomialRegression())
+    monkeypatch.setattr(FIT, "KINDS", kinds)
+    monkeypatch.setattr(
+        FIT, "kinds_of_windows", lambda window: (PolynomialRegression({"window": window}),)
+    )
     vary = {"I1": [1.5, 2.5]}
     dataset = observed("rigid-body", vary=vary, hide=("I1",), count=100, steps=12)
-    sizes = ({"window": 1, "degree": 4}, {"window": 3, "degree": 3})
-    result = vp.fit(dataset, [vp.training.search("polynomial", each) for each in sizes])
-    single, _ = result.tried
-    assert result.model.window == 3 and result.error < 3e-4 < 1e-3 < single.error
+    result = found(dataset, kinds=kinds)
+    assert result.model.window == 3 and result.error < 3e-4 < 1e-3 < result.windows[1]
+    assert not any(fit.kind == "generating functions" for fit in result.tried)
     assert follow(result.model, TrainingData(dataset)).lost == 0
+
+
+def test_the_volume_of_windows_is_no_structure_of_an_observed_system():
+    """So a discrete Lagrangian, which keeps the form of the positions, comes before."""
+    dataset = observed("pendulum", ["q"], count=90, steps=9, noise=1e-3)
+    kinds = [vp.training.search("vpt", {"window": 2}), DiscreteLagrangians(highest=4)]
+    fits = vp.fit(dataset, kinds, epochs=1).tried
+    claims = {fit.model.name: fit.structured for fit in fits}
+    assert claims == {"vpt": False, "lagrangian": True}
 
 
 def test_the_window_does_not_grow_with_noise(monkeypatch):

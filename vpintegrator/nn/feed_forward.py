@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import torch
@@ -370,6 +370,9 @@ class PolynomialLayer(Layer):
         self.kinds = families(self.size, periodic)
         self.angles = [k for k in range(self.dim) if self.kinds[k].is_angle]
         self.constant("chosen", torch.tensor(terms(degree, self.kinds)))  # (term, size)
+        for k, (parents, functions) in enumerate(_products(self.chosen)):
+            self.constant(f"parents_{k}", parents)
+            self.constant(f"functions_{k}", functions)
         self.register_buffer("box_shift", torch.zeros(self.size, **self.factory_kwargs))
         self.register_buffer("box_scale", torch.ones(self.size, **self.factory_kwargs))
         self.decays: tuple[float, ...] = ()
@@ -422,11 +425,12 @@ class PolynomialLayer(Layer):
     def values(self, z: torch.Tensor) -> torch.Tensor:
         """Return the values of the terms (..., term) at states (..., dim) or windows."""
         u = (self.variables(z) - self.box_shift) / self.box_scale  # (..., size)
-        products = torch.ones_like(u[..., :1])
+        products = torch.ones_like(u[..., :1]).movedim(-1, 0)
         for k, kind in enumerate(self.kinds):
-            functions = torch.stack(kind.jet(u[..., k], self.degree)[0], -1)  # (..., function)
-            products = products * functions.index_select(-1, self.chosen[:, k])  # (..., term)
-        return products
+            functions = torch.stack(kind.jet(u[..., k], self.degree)[0])  # (function, ...)
+            before = products.index_select(0, getattr(self, f"parents_{k}"))
+            products = before * functions.index_select(0, getattr(self, f"functions_{k}"))
+        return products.movedim(0, -1)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         return self.shifted(z, self.values(z) @ self.coefficients)
@@ -441,6 +445,21 @@ class PolynomialLayer(Layer):
         if self.window == 1:
             return new
         return torch.cat([z[..., 1:, :], new.unsqueeze(-2)], -2)  # (..., window, dim)
+
+
+def _products(chosen: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield how terms are made of factors, one variable after the other.
+
+    A product of the first k variables is one of the first k - 1, times a function of the k-th: the
+    numbers of both (product,) each. Terms share products of few variables.
+    """
+    before = torch.zeros(len(chosen), dtype=torch.long)  # product that each term begins with
+    for k in range(chosen.shape[1]):
+        pairs = torch.stack([before, chosen[:, k]], 1)
+        different, before = torch.unique(pairs, dim=0, return_inverse=True)
+        if k == chosen.shape[1] - 1:
+            different = pairs  # the terms in their own order
+        yield different[:, 0], different[:, 1]
 
 
 class LeapfrogLayer(PolynomialLayer):

@@ -20,7 +20,7 @@ from vpintegrator.names import FORMS
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.interrupts import BEYOND, held_back, stopping, until
-from vpintegrator.training.kinds import KINDS, kinds_of_windows
+from vpintegrator.training.kinds import KINDS, kinds_of_windows, regressions
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.kind import Kind
 from vpintegrator.training.one_step import one_step
@@ -257,11 +257,7 @@ class _Trials:
         progress: bool | Callable[[Fit], object] | None,
         finds: WindowSearch | None,
     ) -> str:
-        """Train maps of each kind, and of windows if they are searched for; return the early end.
-
-        With a search solved kinds come first, for one window after the other; then those that are
-        trained by iterations, for the window that was found.
-        """
+        """Train maps of each kind, and of windows if asked to; return what ended it early."""
         self.progress = progress
         with training_bar(progress, self.budget.seconds) as update, self.budget.hold():
             self.update = update
@@ -282,31 +278,41 @@ class _Trials:
         return self.stopped_by if self.stopped_by in ("interrupt", "seconds") else ""
 
     def _search(self, kinds: Sequence[Kind], finds: WindowSearch) -> None:
-        """Try windows of 1, 2, 3, ... states as long as the error falls."""
-        solved = [kind for kind in kinds if not kind.iterative]
-        goes_on = self._try(solved)
-        finds.note(self.fits)
-        single = [fit for fit in self.fits if fit.model.window == 1 and not fit.segment]
-        if goes_on and single and finds.goes_on:
-            least = min(single, key=lambda fit: fit.error)
-            finds.shared = shared_error(least.model, self.data)
-        window = 2
-        while goes_on and finds.goes_on and self.data.has_windows(window):
-            others = [each for each in kinds_of_windows(window) if not each.iterative]
-            goes_on = self._try([each for each in others if each not in solved])
+        """Compare windows of 1, 2, 3, ... states by regressions, then try kinds of the best.
+
+        Where windows err less than single states by far, solved kinds of windows come before those
+        that are trained by iterations. Otherwise all kinds read single states.
+        """
+        window = 1
+        goes_on = True
+        while goes_on and (window == 1 or finds.goes_on) and self.data.has_windows(window):
+            goes_on = self._try(regressions(window))
             finds.note(self.fits)
             if window not in finds.errors:  # too many terms, or too few windows
                 break
+            if window == 1 and goes_on and finds.goes_on:
+                least = min(self.fits, key=lambda fit: fit.error)
+                finds.shared = shared_error(least.model, self.data)
             window += 1
-        best_window = finds.window
-        self.left_out = [fit for fit in self.fits if fit.model.window > best_window]
-        iterative = kinds if best_window == 1 else kinds_of_windows(best_window)
-        if goes_on and (best_window == 1 or finds.errors[best_window] > finds.good):
-            self._try([kind for kind in iterative if kind.iterative])
-            finds.note([fit for fit in self.fits if fit.model.window == best_window])
+        if goes_on and finds.window == 1:
+            done = regressions(1)
+            rest = [kind for kind in kinds if not kind.of_observations and kind not in done]
+            goes_on = self._try(rest)
+        elif goes_on:
+            solved = [kind for kind in kinds_of_windows(finds.window) if not kind.iterative]
+            positions = [kind for kind in kinds if kind.of_observations and kind not in solved]
+            goes_on = self._try([*solved, *positions], is_followed=True)
+            finds.note(self.fits)
+            if goes_on and finds.errors[finds.window] > finds.good:
+                self._try([kind for kind in kinds_of_windows(finds.window) if kind.iterative])
+        self.left_out = [fit for fit in self.fits if fit.model.window > finds.window]
+        finds.note([fit for fit in self.fits if fit.model.window == finds.window])
 
-    def _try(self, kinds: Sequence[Kind]) -> bool:
-        """Train maps of each kind; return whether the work goes on."""
+    def _try(self, kinds: Sequence[Kind], is_followed: bool = False) -> bool:
+        """Train maps of each kind; return whether the work goes on.
+
+        Solves leave time for iterations, also for those that follow another call.
+        """
         data = self.data
         budget = self.budget
         fits = self.fits
@@ -323,7 +329,7 @@ class _Trials:
             later = sum(other.iterative for other in admitted[place + 1 :])
             share = 1 / (1 + later)
             if not kind.iterative:
-                share = SOLVED if later else 1.0
+                share = SOLVED if later or is_followed else 1.0
             part = budget.part(share, epochs=budget.epochs)
             train = self.trainer(kind, data, part, fits, show=self.update, report=self._report)
             with stopping() as stop, part.hold():

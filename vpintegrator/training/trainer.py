@@ -235,8 +235,9 @@ class Trainer:
         claimed = map.structure.keeps_volume or keeps(map, form)
         claimed = claimed or (isinstance(map, Model) and map.measure_preserving)
         # the volume of windows is no structure of a system of which a part is observed
-        is_of_windows = map.structure.space == "windows" and self.data.may_be_incomplete
-        structured = self.kind.structured or (claimed and not is_of_windows)
+        of_windows = map.structure.space == "windows" and map.structure.form != "lagrangian"
+        is_empty = of_windows and self.data.may_be_incomplete
+        structured = (self.kind.structured or claimed) and not is_empty
         if self.form is not None:
             structured = keeps(map, self.form)
         fit = Fit(

@@ -13,7 +13,7 @@ from vpintegrator.maps import Map
 from vpintegrator.training.results import Fit
 from vpintegrator.training.training_data import TrainingData
 
-_FEWEST = 200  # pairs of neighbours by which a correlation is known
+_FEWEST = 200  # states by which it is known what neighbours share
 _NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -39,7 +39,7 @@ class WindowSearch:
         The same from single states to windows. Polynomials of two complete states follow a smooth
         flow somewhat better than those of one.
     shared
-        Part of the error of single states that close states share, see :func:`shared_error`.
+        Part of the error of single states that is a function of these, see :func:`shared_error`.
     complete
         Part from which on states count as complete: their map is a function of one state that
         polynomials of the sizes that were tried do not reach.
@@ -60,9 +60,9 @@ class WindowSearch:
     determined: float = 1e-6
     good: float = 1e-9
     fall: float = 2.0
-    first_fall: float = 10.0
+    first_fall: float = 5.0
     shared: float = 0.0
-    complete: float = 0.25
+    complete: float = 0.5
     undetermined: float = 1e-2
 
     @property
@@ -133,13 +133,17 @@ def number(count: int) -> str:
     return _NUMBERS[count] if 0 < count < len(_NUMBERS) else f"{count:,}"
 
 
-def shared_error(map: Map, data: TrainingData, most: int = 10_000, apart: int = 20) -> float:
-    """Return the part of the error of a map of single states that close states share, at most 1.
+def shared_error(
+    map: Map, data: TrainingData, most: int = 10_000, apart: int = 20, near: int = 10
+) -> float:
+    """Return the part of the error of a map of single states that is a function of these.
 
-    It is the correlation of the errors at training states with those at their nearest neighbours of
-    other trajectories, or of times that are more than ``apart`` steps away; the quarter of the
-    pairs that are closest counts. An error that is a function of the state is shared by neighbours:
-    the map is too simple. Noise, and what no one observed, are not.
+    An error that is a function of the state is shared by neighbours: the map is too simple. Noise,
+    and what no one observed, are not. Squared differences of the errors at neighbours are taken to
+    zero distance by a straight line, the Gamma test (Stefansson, Koncar, Jones, A note on the Gamma
+    test, Neural Computing and Applications 5, 1997): what is left there is no function. Neighbours
+    are of other trajectories, or more than ``apart`` steps away; the closest quarter of the pairs
+    counts.
 
     Parameters
     ----------
@@ -151,11 +155,13 @@ def shared_error(map: Map, data: TrainingData, most: int = 10_000, apart: int = 
         Largest number of states, evenly chosen.
     apart
         Steps from which on states of a trajectory count as neighbours.
+    near
+        Neighbours of each state.
 
     Returns
     -------
     float
-        Zero for fewer than 200 pairs of neighbours.
+        About 1 for a function of the state, about 0 for noise; zero for fewer than 200 states.
 
     Examples
     --------
@@ -185,17 +191,18 @@ def shared_error(map: Map, data: TrainingData, most: int = 10_000, apart: int = 
     spread = z.std(0)
     error = error / np.where(spread > 0, spread, 1.0)
     scaled = z / np.where(spread > 0, spread, 1.0)
-    count = min(2 * apart + 2, len(place))
+    count = min(2 * apart + 1 + near, len(place))
     distance, other = cKDTree(scaled).query(scaled, k=count)  # (state, neighbour) each
     run = place // (times - 1)
     is_far = (run[other] != run[:, None]) | (abs(place[other] - place[:, None]) > apart)
-    first = is_far.argmax(1)
-    row = np.flatnonzero(is_far.any(1))
-    neighbour = other[row, first[row]]
+    row, column = np.nonzero(is_far & (is_far.cumsum(1) <= near))
     if len(row) < _FEWEST:
         return 0.0
-    closest = np.argsort(distance[row, first[row]], kind="stable")[: len(row) // 4]
-    errors = error[row[closest]]
-    theirs = error[neighbour[closest]]
-    size = (errors**2 + theirs**2).mean()
-    return float(1 - ((errors - theirs) ** 2).mean() / size) if size > 0 else 0.0
+    squares = distance[row, column] ** 2
+    halves = ((error[row] - error[other[row, column]]) ** 2).sum(1) / 2
+    closest = np.argsort(squares, kind="stable")[: len(row) // 4]
+    size = (error[row[closest]] ** 2).sum(1).mean()
+    if not size > 0 or not np.ptp(squares[closest]) > 0:
+        return 0.0
+    _, left = np.polyfit(squares[closest], halves[closest], 1)
+    return float(1 - left / size)

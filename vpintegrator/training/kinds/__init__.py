@@ -44,12 +44,19 @@ def kinds_of_windows(window: int) -> tuple[Kind, ...]:
     """Return the kinds of maps that read windows of so many states."""
     lagrangians = [DiscreteLagrangians()] if window == DiscreteLagrangianMap.fixed_window else []
     return (
-        *lagrangians,
         PolynomialRegression({"window": window}),
+        *lagrangians,
         Leapfrogs({"window": window}),
         Couplings({"window": window}, architecture="vpt"),
         Network({"window": window}, architecture="transformer"),
     )
+
+
+def regressions(window: int) -> tuple[Kind, ...]:
+    """Return the quick solves by which windows of so many states are compared."""
+    if window == 1:
+        return LinearMaps(), PolynomialRegression()
+    return (PolynomialRegression({"window": window}, coefficients=250),)
 
 
 def search(

@@ -22,10 +22,10 @@ from vpintegrator.training.lagrangian import (
     distance_of_orbits,
     left_out_error,
     pieces_of,
+    probe_lagrangian,
     refine_lagrangian,
     solve_lagrangian,
     successive_correlation,
-    typical_error,
 )
 from vpintegrator.training.orbits import StateRange, lost_orbits
 from vpintegrator.training.results import TOLERANCES, Fit
@@ -103,7 +103,8 @@ class DiscreteLagrangians(ModelKind):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether no map of single states follows the data."""
-        return min((fit.error for fit in fits), default=1.0) > self.incomplete
+        single = [fit.error for fit in fits if fit.model.window == 1]
+        return min(single, default=1.0) > self.incomplete
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Solve for Lagrangians of higher and higher degree, and refine these on noisy orbits."""
@@ -124,7 +125,7 @@ class DiscreteLagrangians(ModelKind):
         def error(arguments: Arguments) -> float:
             probed = self._probed(data, train, arguments)
             model = self._model(data, train, {**arguments, "degree": probed})
-            return self._probe(model, data, train)
+            return probe_lagrangian(model, data, train.seed)
 
         result = dict(plain)
         with suppress(InputError):  # too few equations
@@ -157,12 +158,6 @@ class DiscreteLagrangians(ModelKind):
         free = {key: value for key, value in result.items() if key != "reversing_symmetries"}
         return [result, free] if reversible else [result]
 
-    def _probe(self, model: DiscreteLagrangianMap, data: TrainingData, train: Trainer) -> float:
-        """Return the error by which properties are compared; large for few data and many terms."""
-        result = solve_lagrangian(model, data, train.seed)
-        error = typical_error(model, data)
-        return max(error, result.error) if data.is_few else error
-
     def _angles(
         self, arguments: Arguments, least: float, data: TrainingData, train: Trainer
     ) -> list[tuple[int, float]]:
@@ -184,7 +179,7 @@ class DiscreteLagrangians(ModelKind):
                 degree += 1
                 model = self._model(data, train, {**changed, "degree": degree})
             with suppress(InputError):  # too few equations
-                return self._probe(model, data, train), count(model)
+                return probe_lagrangian(model, data, train.seed), count(model)
             return math.inf, count(model)
 
         chosen = [*range(data.dataset.dim)]
@@ -221,7 +216,9 @@ class DiscreteLagrangians(ModelKind):
                 }
                 model = self._model(data, train, {**arguments, **sizes_of_order})
                 sizes.append(count(model))
-                errors.append(min(max(self._probe(model, data, train), TOLERANCES.rounding), 1.0))
+                errors.append(
+                    min(max(probe_lagrangian(model, data, train.seed), TOLERANCES.rounding), 1.0)
+                )
             slope = math.log(errors[0] / errors[1]) / math.log(max(sizes[1] / sizes[0], 1.1))
             last = errors[1] * (self.coefficients / sizes[1]) ** -max(slope, 0.0)
             expected.append(max(last, TOLERANCES.rounding / 10))

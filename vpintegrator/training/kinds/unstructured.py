@@ -100,8 +100,9 @@ class PolynomialRegression(ModelKind):
                 return
             words = f"window {self._window}, " if self._window > 1 else ""
             size = f"{words}degree {degree}, {count(model)} coefficients"
-            fit = train.solve(model, size, start=before)
-            before = model
+            done = [fit for fit in fits if (fit.model.name, fit.size) == (model.name, size)]
+            fit = done[0] if done else train.solve(model, size, start=before)
+            before = fit.model
             if sizes.end(fit.error, self.patience, train.budget.target):
                 return
 
