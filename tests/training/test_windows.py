@@ -201,7 +201,7 @@ def test_a_hidden_moment_is_found_in_windows(monkeypatch):
 
 def test_the_volume_of_windows_is_no_structure_of_an_observed_system():
     """So a discrete Lagrangian, which keeps the form of the positions, comes before."""
-    dataset = observed("pendulum", ["q"], count=90, steps=9, noise=1e-3)
+    dataset = observed("henon-heiles", ["q1", "q2"], count=90, steps=9, noise=1e-3)
     kinds = [vp.training.search("vpt", {"window": 2}), DiscreteLagrangians(highest=4)]
     fits = vp.fit(dataset, kinds, epochs=1).tried
     claims = {fit.model.name: fit.structured for fit in fits}

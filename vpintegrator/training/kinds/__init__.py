@@ -44,8 +44,8 @@ def kinds_of_windows(window: int) -> tuple[Kind, ...]:
     """Return the kinds of maps that read windows of so many states."""
     lagrangians = [DiscreteLagrangians()] if window == DiscreteLagrangianMap.fixed_window else []
     return (
-        PolynomialRegression({"window": window}),
         *lagrangians,
+        PolynomialRegression({"window": window}),
         Leapfrogs({"window": window}),
         Couplings({"window": window}, architecture="vpt"),
         Network({"window": window}, architecture="transformer"),

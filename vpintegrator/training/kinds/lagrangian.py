@@ -69,6 +69,8 @@ class DiscreteLagrangians(ModelKind):
         Correlation of successive errors below which they are taken for noise.
     refined
         Most coefficients that are refined.
+    simple
+        Error, relative to the least one, above which a Lagrangian is too simple to be refined.
     """
 
     variables: int = 16
@@ -82,7 +84,8 @@ class DiscreteLagrangians(ModelKind):
     steps: int = 100
     incomplete: float = 1e-6
     noise: float = -0.3
-    refined: int = 200
+    refined: int = 300
+    simple: float = 2.0
     name: ClassVar[str] = "discrete Lagrangians"
     of_observations: ClassVar[bool] = True
     explicit: ClassVar[bool] = False
@@ -303,7 +306,10 @@ class DiscreteLagrangians(ModelKind):
         selection = nearest
         sizes = Sizes()
         alike = [
-            fit for fit in candidates if _properties_of(fit.model) == _properties_of(nearest.model)
+            fit
+            for fit in candidates
+            if _properties_of(fit.model) == _properties_of(nearest.model)
+            and fit.error <= self.simple * linear.error
         ]
         for fit in alike:
             if fit.parameters > self.refined:
