@@ -1,15 +1,16 @@
 """The rigid body of arXiv 2312.11166: its networks, its data, its training; beside our default.
 
     python scripts/reproduce_rigid_body.py -o rigid-body-study
-    python scripts/reproduce_rigid_body.py --epochs 500000    # as published: hours for each network
+    python scripts/reproduce_rigid_body.py --train --epochs 500000    # as published: hours for each
 
 The volume-preserving feed-forward network, the volume-preserving transformer (VPT) and the standard
 transformer learn orbits of the implicit midpoint rule with step 0.2, by Adam in single precision.
-Beside them are the map that ``vp.fit`` chooses for the same data, the VPT with our layers and
-optimizer, and RK4. The orbits of the paper run to t = 100, those of the Julia tutorial to t = 120,
-and errors are those from the implicit midpoint rule. The folder receives the data, the models, both
-rollouts with figures and tables, the loss curves, and a table of the training times. Where a run
-was interrupted, the published trainings go on from their checkpoints in the folder.
+Their weights after 50,000 epochs on 200 orbits are in ``scripts/published``; with ``--train`` they
+are trained anew, from checkpoints in the folder where a run was interrupted. Beside them are the
+map that ``vp.fit`` chooses for the same data, the VPT with our layers and optimizer, and RK4. The
+orbits of the paper run to t = 100, those of the Julia tutorial to t = 120, and errors are those
+from the implicit midpoint rule. The folder receives the data, the models, both rollouts with
+figures and tables, the loss curves, and a table of the training times.
 
 Values marked as published are those of the weights that come with the tutorial of
 GeometricMachineLearning.jl. The paper trains on all of the 1,238 orbits; here 238 are kept for
@@ -32,6 +33,8 @@ import torch
 from matplotlib import pyplot
 
 import vpintegrator as vp
+from vpintegrator.cli.command import PlainCommand
+from vpintegrator.errors import InputError
 from vpintegrator.models import (
     Model,
     StandardTransformer,
@@ -42,6 +45,7 @@ from vpintegrator.plotting.scene import Scene
 from vpintegrator.training import History
 
 METHOD, STEP = "implicit-midpoint", 0.2
+WEIGHTS = Path(__file__).parent / "published"
 NETWORKS: dict[str, Callable[[], Model]] = {
     "feed-forward": partial(VolumePreservingFeedForward.published, 3),
     "VPT": partial(VolumePreservingTransformer.published, 3),
@@ -65,53 +69,45 @@ ORBITS = {
 }
 
 
-@click.command()
-@click.option(
-    "--epochs", default=2000, show_default=True, help="Of the published training; 500,000 there."
-)
-@click.option("--seeds", default=1, show_default=True, help="Trainings of each network.")
+@click.command(cls=PlainCommand)
+@click.option("--train", is_flag=True, help="Train the published networks anew.")
+@click.option("--epochs", type=int, help="Of this training; 500,000 there.  [default: 2000]")
+@click.option("--seeds", type=int, help="Trainings of each network.  [default: 1]")
 @click.option(
     "--initial",
     type=click.Choice(["small", "glorot"]),
-    default="small",
-    show_default=True,
-    help="Initial weights: near the identity, or of size one as in the Julia package.",
+    help="Initial weights: near the identity, or of size one as in the Julia package.  [default: "
+    "small]",
 )
 @click.option("--seconds", default=150.0, show_default=True, help="Of each of our trainings.")
 @click.option("--time", type=float, help="How long orbits run.  [as in the literature]")
 @click.option("--count", default=1238, show_default=True, help="Orbits of the data.")
 @click.option("-o", "--output", default="rigid-body-study", type=click.Path(path_type=Path))
 def main(
-    epochs: int,
-    seeds: int,
-    initial: str,
+    train: bool,
+    epochs: int | None,
+    seeds: int | None,
+    initial: str | None,
     seconds: float,
     time: float | None,
     count: int,
     output: Path,
 ) -> None:
     """Repeat the study of the rigid body by Brantner, de Romemont, Kraus and Li."""
+    given = {"--epochs": epochs, "--seeds": seeds, "--initial": initial}
+    if not train and (unused := [name for name, value in given.items() if value is not None]):
+        raise InputError(f"{unused[0]} is of a training; give --train, or leave it out")
     output.mkdir(exist_ok=True, parents=True)
     path = output / "dataset.h5"
     if not path.exists():
         vp.generate("rigid-body-circles", path, method=METHOD, count=count)
     data = vp.open_dataset(path)
-    models: dict[str, list[Model]] = {}
-    histories: dict[str, list[History]] = {}
-    for name, make in NETWORKS.items():
-        for seed in range(seeds):
-            torch.manual_seed(seed)
-            model = make()
-            if initial == "glorot":
-                set_glorot(model)
-            file = output / f"{name.replace(' ', '-').lower()}-{seed}.checkpoint"
-            history = vp.train(
-                *(model, data), recipe="published", epochs=epochs, seed=seed, checkpoint=file
-            )
-            _check(history.stopped_by)
-            vp.save(model, file.with_suffix(".safetensors"), overwrite=True)
-            models.setdefault(name, []).append(model)
-            histories.setdefault(name, []).append(history)
+    models: dict[str, list[Model]]
+    if train:
+        models = _train(data, epochs or 2000, seeds or 1, initial or "small", output)
+    else:
+        models = {name: [vp.load(WEIGHTS / file_name(name))] for name in NETWORKS}
+    histories = {name: [each.record.history for each in own] for name, own in models.items()}
     losses = {name: trainings[0] for name, trainings in histories.items()}
     torch.manual_seed(0)
     symmetries = data.system.reversing_symmetries
@@ -134,6 +130,32 @@ def main(
         _print_errors(f"orbits of the {source}, to t = {steps * STEP:g}", report, models)
     _draw_losses(losses, Scene(report), output / "figures")
     _write_times(histories, models, output / "training-times.csv")
+
+
+def file_name(name: str) -> str:
+    """Return the name of the file of a network's weights."""
+    return f"{name.replace(' ', '-').lower()}.safetensors"
+
+
+def _train(
+    data: vp.data.Dataset, epochs: int, seeds: int, initial: str, output: Path
+) -> dict[str, list[Model]]:
+    """Train each published network, or go on from a checkpoint; save what is trained."""
+    models: dict[str, list[Model]] = {name: [] for name in NETWORKS}
+    for name, own in models.items():
+        for seed in range(seeds):
+            torch.manual_seed(seed)
+            model = NETWORKS[name]()
+            if initial == "glorot":
+                set_glorot(model)
+            file = output / f"{Path(file_name(name)).stem}-{seed}.checkpoint"
+            history = vp.train(
+                *(model, data), recipe="published", epochs=epochs, seed=seed, checkpoint=file
+            )
+            _check(history.stopped_by)
+            vp.save(model, file.with_suffix(".safetensors"), overwrite=True)
+            own.append(model)
+    return models
 
 
 @torch.no_grad()

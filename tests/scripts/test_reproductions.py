@@ -11,6 +11,7 @@ import torch
 
 import vpintegrator as vp
 from tests.scripts.conftest import run
+from vpintegrator.training.training_data import TrainingData
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -30,7 +31,19 @@ def test_the_rigid_body(study, monkeypatch, tmp_path):
     monkeypatch.setattr(vp, "draw", draw)
     monkeypatch.setattr(vp, "compare", partial(vp.compare, compiled=False))
     folder = tmp_path / "study"
-    fewer = ["--epochs", "2", "--seeds", "2", "--seconds", "0.5", "--time", "2", "--count", "60"]
+    fewer = [
+        "--train",
+        "--epochs",
+        "2",
+        "--seeds",
+        "2",
+        "--seconds",
+        "0.5",
+        "--time",
+        "2",
+        "--count",
+        "60",
+    ]
     output = run(study, *fewer, "-o", str(folder))
     lines = {line[:32].strip() for line in output.splitlines()}
     titles = {f"{name} (2 seeds)" for name in study.NETWORKS}
@@ -54,6 +67,22 @@ def test_the_rigid_body(study, monkeypatch, tmp_path):
     with (folder / "training-times.csv").open() as file:
         again = {row["network"]: row for row in csv.DictReader(file)}
     assert all(again[name] == times[name] for name in study.NETWORKS)  # nothing is trained again
+
+
+def test_stored_weights_are_used(study, monkeypatch, tmp_path):
+    """They err as their files say, on orbits that were not among their data."""
+    monkeypatch.setattr(vp, "draw", lambda report, folder, overwrite: folder.mkdir(parents=True))
+    monkeypatch.setattr(vp, "compare", partial(vp.compare, compiled=False))
+    fewer = ["--seconds", "0.5", "--time", "2", "--count", "60"]
+    output = run(study, *fewer, "-o", str(tmp_path / "study"))
+    data = TrainingData(vp.open_dataset(tmp_path / "study/dataset.h5"))
+    for name in study.NETWORKS:
+        model = vp.load(study.WEIGHTS / study.file_name(name))
+        history = model.record.history
+        assert history.epochs == 50_000 and len(history.epoch) >= 200
+        assert any(line.startswith(name) and " 50000 " in line for line in output.splitlines())
+        assert 0.3 < data.held_out_error(model)[0] / history.test_error < 3
+    assert "--train" in run(study, "--epochs", "2", code=2)
 
 
 def test_orbits_are_those_of_the_literature(study):

@@ -194,7 +194,8 @@ class History:
         """Return the history for a model file, with curves thinned to a few hundred points."""
         values = asdict(self)
         every = max(len(self.epoch) // 200, 1)
-        return values | {name: values[name][::every] for name in CURVES}
+        # from the end, so that the last epoch is kept
+        return values | {name: values[name][::-every][::-1] for name in CURVES}
 
 
 @dataclass(frozen=True)
