@@ -288,7 +288,9 @@ class _Trials:
         while goes_on and (window == 1 or finds.goes_on) and self.data.has_windows(window):
             goes_on = self._try(regressions(window))
             finds.note(self.fits)
-            if window not in finds.errors:  # too many terms, or too few windows
+            if window not in finds.errors:  # too few windows
+                break
+            if any(kind.admits(self.data) for kind in regressions(window + 1)):
                 break
             if window == 1 and goes_on and finds.goes_on:
                 least = min(self.fits, key=lambda fit: fit.error)

@@ -134,7 +134,7 @@ def number(count: int) -> str:
 
 
 def shared_error(
-    map: Map, data: TrainingData, most: int = 10_000, apart: int = 20, near: int = 10
+    map: Map, data: TrainingData, most: float = 5e8, apart: int = 20, near: int = 10
 ) -> float:
     """Return the part of the error of a map of single states that is a function of these.
 
@@ -152,7 +152,7 @@ def shared_error(
     data
         Training data.
     most
-        Largest number of states, evenly chosen.
+        Largest number of differences of components; fewer states are taken then, evenly spaced.
     apart
         Steps from which on states of a trajectory count as neighbours.
     near
@@ -177,7 +177,8 @@ def shared_error(
     before = states[:, :-1].reshape(-1, dim)
     after = states[:, 1:].reshape(-1, dim)
     place = np.arange(len(before))
-    place = place[:: -(-len(place) // most) or 1]
+    count = min(10_000, math.isqrt(int(most / dim)))
+    place = place[:: -(-len(place) // count) or 1]
     place = place[np.isfinite(before[place]).all(1) & np.isfinite(after[place]).all(1)]
     z = before[place]
     with np.errstate(all="ignore"):

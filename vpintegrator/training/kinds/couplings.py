@@ -64,6 +64,8 @@ class Couplings(ModelKind):
         The same beside a map that errs by less than 1e-9: some ten seconds.
     patience
         Iterations without progress after which the last training ends.
+    components
+        Most components of a state: tables of terms grow with their cube.
     largest, first, splitting
         Most parameters of the last model, of the first one, and of one that begins as several steps
         of a splitting.
@@ -77,6 +79,7 @@ class Couplings(ModelKind):
     seconds: float = DEFAULT_SECONDS
     iterations_beside: int = 200
     patience: int = 300
+    components: int = 250
     largest: int = 1_100
     first: int = 500
     splitting: int = 700
@@ -88,6 +91,8 @@ class Couplings(ModelKind):
         """Return the reason why these data have no couplings of the form, or None."""
         if data.dataset.dim < 2:
             return "couplings move components by others, and states have one"
+        if data.dataset.dim > self.components:
+            return f"couplings of {data.dataset.dim:,} components have too many terms"
         if {"functions", "width", "activation"} & self.arguments.keys():
             return "the functions are given, so that there are no others to compare"
         suitable = forms(data)

@@ -65,7 +65,12 @@ class PolynomialRegression(ModelKind):
         if data.dataset.is_family:
             return "a family of maps is no polynomial of the states"
         variables = data.dataset.dim * self._window
-        if variables >= self.coefficients:
+        # of single states those of degree 1 are linear maps, which are a kind of their own
+        least = 1 if self._window > 1 else 2
+        if (
+            "degree" not in self.arguments
+            and math.comb(variables + least, least) > self.coefficients
+        ):
             return f"polynomials of {variables:,} components have too many terms"
         if self._window > 1 and not data.may_be_incomplete:
             return "states of this system are complete: one determines the next"
