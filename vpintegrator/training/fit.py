@@ -245,7 +245,7 @@ class _Trials:
         self.is_cheapest = is_cheapest
         self.form = form
         self.fits: list[Fit] = []
-        self.left_out: list[Fit] = []  # fits of windows that gain nothing
+        self.left_out: list[Fit] = []  # fits of windows that gain nothing, or are too short
         self.refusals: list[str] = []
         self.stopped_by = ""
         self.update: Callable[..., None] = lambda *values, **words: None
@@ -307,7 +307,12 @@ class _Trials:
             finds.note(self.fits)
             if goes_on and finds.errors[finds.window] > finds.good:
                 self._try([kind for kind in kinds_of_windows(finds.window) if kind.iterative])
-        self.left_out = [fit for fit in self.fits if fit.model.window > finds.window]
+        found = finds.window
+        self.left_out = [
+            fit
+            for fit in self.fits
+            if fit.model.window > found or (fit.model.window < found and not fit.structured)
+        ]
         finds.note([fit for fit in self.fits if fit.model.window == finds.window])
 
     def _try(self, kinds: Sequence[Kind], is_followed: bool = False) -> bool:

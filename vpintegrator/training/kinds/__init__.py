@@ -56,7 +56,7 @@ def regressions(window: int) -> tuple[Kind, ...]:
     """Return the quick solves by which windows of so many states are compared."""
     if window == 1:
         return LinearMaps(), PolynomialRegression()
-    return (PolynomialRegression({"window": window}, coefficients=250),)
+    return (PolynomialRegression({"window": window}, coefficients=350),)
 
 
 def search(
