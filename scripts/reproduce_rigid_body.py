@@ -121,6 +121,7 @@ def main(
     histories[default] = [each.history for each in fit.tried]
     vp.save(ours, output / "our-vpt.safetensors", overwrite=True)
     vp.save(fit.model, output / "our-default.safetensors", overwrite=True)
+    (output / "figures").mkdir(exist_ok=True)
     for source, orbits in ORBITS.items():
         steps = round((time or orbits.time) / STEP)
         reference = vp.integrate(data.system, METHOD, np.array(orbits.initial), STEP, steps)

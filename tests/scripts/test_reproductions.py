@@ -26,7 +26,7 @@ def study(monkeypatch):
 def test_the_rigid_body(study, monkeypatch, tmp_path):
 
     def draw(report, folder, overwrite):
-        folder.mkdir(parents=True, exist_ok=overwrite)
+        folder.mkdir(exist_ok=overwrite)
 
     monkeypatch.setattr(vp, "draw", draw)
     monkeypatch.setattr(vp, "compare", partial(vp.compare, compiled=False))
@@ -71,7 +71,7 @@ def test_the_rigid_body(study, monkeypatch, tmp_path):
 
 def test_stored_weights_are_used(study, monkeypatch, tmp_path):
     """They err as their files say, on orbits that were not among their data."""
-    monkeypatch.setattr(vp, "draw", lambda report, folder, overwrite: folder.mkdir(parents=True))
+    monkeypatch.setattr(vp, "draw", lambda report, folder, overwrite: folder.mkdir())
     monkeypatch.setattr(vp, "compare", partial(vp.compare, compiled=False))
     fewer = ["--seconds", "0.5", "--time", "2", "--count", "60"]
     output = run(study, *fewer, "-o", str(tmp_path / "study"))
