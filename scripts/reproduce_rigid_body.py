@@ -31,6 +31,7 @@ import click
 import numpy as np
 import torch
 from matplotlib import pyplot
+from matplotlib.ticker import MaxNLocator
 
 import vpintegrator as vp
 from vpintegrator.cli.command import PlainCommand
@@ -189,7 +190,8 @@ def _draw_losses(curves: dict[str, History], scene: Scene, folder: Path) -> None
             history.epoch, history.training_error, color=look.colour, ls=look.line, label=name
         )
     axes.set(xlabel="epoch", ylabel="relative error, training")
-    axes.legend()
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    figure.legend(loc="outside upper center", fontsize="small", ncols=2)
     for kind in ("png", "pdf"):
         figure.savefig(folder / f"training-loss.{kind}", dpi=300)
     pyplot.close(figure)
