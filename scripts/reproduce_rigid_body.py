@@ -72,8 +72,14 @@ ORBITS = {
 
 @click.command(cls=PlainCommand)
 @click.option("--train", is_flag=True, help="Train the published networks anew.")
-@click.option("--epochs", type=int, help="Of this training; 500,000 there.  [default: 2000]")
-@click.option("--seeds", type=int, help="Trainings of each network.  [default: 1]")
+@click.option(
+    "--epochs",
+    type=click.IntRange(min=1),
+    help="Of this training; 500,000 there.  [default: 2000]",
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), help="Trainings of each network.  [default: 1]"
+)
 @click.option(
     "--initial",
     type=click.Choice(["small", "glorot"]),

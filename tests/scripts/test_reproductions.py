@@ -31,19 +31,8 @@ def test_the_rigid_body(study, monkeypatch, tmp_path):
     monkeypatch.setattr(vp, "draw", draw)
     monkeypatch.setattr(vp, "compare", partial(vp.compare, compiled=False))
     folder = tmp_path / "study"
-    fewer = [
-        "--train",
-        "--epochs",
-        "2",
-        "--seeds",
-        "2",
-        "--seconds",
-        "0.5",
-        "--time",
-        "2",
-        "--count",
-        "60",
-    ]
+    short = ["--seconds", "0.5", "--time", "2", "--count", "60"]
+    fewer = ["--train", "--epochs", "2", "--seeds", "2", *short]
     output = run(study, *fewer, "-o", str(folder))
     lines = {line[:32].strip() for line in output.splitlines()}
     titles = {f"{name} (2 seeds)" for name in study.NETWORKS}

@@ -307,13 +307,13 @@ class _Trials:
             finds.note(self.fits)
             if goes_on and finds.errors[finds.window] > finds.good:
                 self._try([kind for kind in kinds_of_windows(finds.window) if kind.iterative])
+        finds.note(self.fits)
         found = finds.window
         self.left_out = [
             fit
             for fit in self.fits
             if fit.model.window > found or (fit.model.window < found and not fit.structured)
         ]
-        finds.note([fit for fit in self.fits if fit.model.window == finds.window])
 
     def _try(self, kinds: Sequence[Kind], is_followed: bool = False) -> bool:
         """Train maps of each kind; return whether the work goes on.

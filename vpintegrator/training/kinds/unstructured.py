@@ -105,7 +105,11 @@ class PolynomialRegression(ModelKind):
                 return
             words = f"window {self._window}, " if self._window > 1 else ""
             size = f"{words}degree {degree}, {count(model)} coefficients"
-            done = [fit for fit in fits if (fit.model.name, fit.size) == (model.name, size)]
+            done = [
+                fit
+                for fit in fits
+                if isinstance(fit.model, type(model)) and fit.model.arguments == model.arguments
+            ]
             fit = done[0] if done else train.solve(model, size, start=before)
             before = fit.model
             if sizes.end(fit.error, self.patience, train.budget.target):
