@@ -5,6 +5,8 @@ a graph of scalar operations (``tracing``, ``operations``, ``scalar_graph``). It
 many trajectories at once as a vector register holds, which loops over the windows (``source``);
 the compiler of the machine turns it into a library, kept between programs (``library``). Of
 PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is left (``model``).
+A map with too many operations for a compiler is a list of these instead, which one library follows
+(``tape``).
 
 Every library is compared with PyTorch before it is used; one that gives other numbers is refused
 (``verification``).

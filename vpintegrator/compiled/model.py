@@ -13,16 +13,20 @@ from vpintegrator.compiled.library import REALS, Compilation, NotWorthIt, pointe
 from vpintegrator.compiled.method import Machine
 from vpintegrator.compiled.powers import operations, simplest
 from vpintegrator.compiled.source import write_source
+from vpintegrator.compiled.tape import Tape
 from vpintegrator.compiled.verification import verify_model
 from vpintegrator.models.iteration import as_windows, evaluating, trajectories
 from vpintegrator.nn.implicit import once
 
 if TYPE_CHECKING:
+    from vpintegrator.compiled.tracing import Trace
     from vpintegrator.models import Model
 
 _THREAD = 100_000  # numbers predicted from which on another thread pays
 _FEW = 16  # trajectories
 _SMALL = 1000  # operations of a map
+_CODE = 10_000  # operations beyond which a map is a tape
+_LARGEST = 1_000_000  # operations of a tape, which take half a minute to follow in PyTorch
 
 
 class CompiledModel(Machine):
@@ -68,21 +72,40 @@ class CompiledModel(Machine):
         self.model = model
         with evaluating(model):
             with once(model.core) as self._repeats:  # maps that are one call
-                trace, values = simplest(model)
+                trace, values = simplest(model, limit=_LARGEST)
             size = operations(trace)
             if most is not None and size > most:
                 raise NotWorthIt(f"a step has {size} operations, more than {most}")
-            # small maps wait for one operation after another; values of large ones go to memory
-            two = 1 < trajectories <= _FEW or size > _SMALL
-            unroll = 0 if trajectories == 1 else 2 if two else 4
-            sizes = (self.window, self.prediction_window, self.dim)
-            self.source = write_source(trace, sizes, REALS[values.dtype], unroll)
             self.dtype = values.dtype.type
-            self._library = Compilation(self.source.units).library()
+            if size > _CODE:
+                self._follow(trace.folded(values), narrow=trajectories == 1)
+            else:
+                # small maps wait for one operation after another; values of large ones go to memory
+                two = 1 < trajectories <= _FEW or size > _SMALL
+                self._compile(trace, values, 0 if trajectories == 1 else 2 if two else 4)
             self.lanes = int(self._library.lanes())
-            self._constants = np.zeros(max(self.source.constants, 1), dtype=self.dtype)
-            self._library.constants(pointer(values), pointer(self._constants))
             verify_model(self, model, windows)
+
+    def _compile(self, trace: Trace, values: np.ndarray, unroll: int) -> None:
+        """Make code of the map."""
+        self.source = write_source(trace, self._sizes, REALS[values.dtype], unroll)
+        self._library = Compilation(self.source.units).library()
+        self._data = np.zeros(max(self.source.constants, 1), dtype=self.dtype)
+        self._library.constants(pointer(values), pointer(self._data))
+
+    def _follow(self, trace: Trace, narrow: bool) -> None:
+        """Make a tape of the map, and the code that follows it."""
+        inputs = [trace.graph.input(i) for i in range(self.window * self.dim)]
+        new = self.prediction_window * self.dim
+        tape = Tape(trace.graph, trace.outputs[-new:], inputs)
+        self.source = tape.source(self._sizes, REALS[np.dtype(self.dtype)], narrow)
+        self._library = Compilation(self.source.units).library()
+        self._tape = tape.code, tape.numbers.astype(self.dtype)
+        self._data = np.array([each.ctypes.data for each in self._tape], dtype=np.uintp)
+
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        return self.window, self.prediction_window, self.dim
 
     def _advance(self, windows: np.ndarray, steps: int, chunk: int) -> Iterator[np.ndarray]:
 
@@ -120,7 +143,7 @@ class CompiledModel(Machine):
             self._library.run(
                 pointer(windows[part]),
                 pointer(states[part]),
-                pointer(self._constants),
+                pointer(self._data),
                 ctypes.c_long(part.stop - part.start),
                 ctypes.c_long(calls),
                 ctypes.c_long(self._repeats),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vpintegrator.compiled.scalar_graph import ScalarGraph
-from vpintegrator.compiled.tracing import Trace, trace
+from vpintegrator.compiled.tracing import LARGEST, Trace, trace
 
 if TYPE_CHECKING:
     from vpintegrator.models import Model
@@ -78,7 +78,9 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
 
 
 def simplest(
-    model: Model, finished: Callable[[Trace, np.ndarray], Trace] = lambda way, values: way
+    model: Model,
+    finished: Callable[[Trace, np.ndarray], Trace] = lambda way, values: way,
+    limit: int = LARGEST,
 ) -> tuple[Trace, np.ndarray]:
     """Return a model's map in the form with the fewest operations, and the parameters of its graph.
 
@@ -88,13 +90,15 @@ def simplest(
         The model.
     finished
         Function that completes each form before its operations are counted.
+    limit
+        The largest number of operations.
 
     Raises
     ------
     NotCompilable
         If it uses an operation that is not known, or is too large.
     """
-    plain = trace(model, frozen=True)
+    plain = trace(model, frozen=True, limit=limit)
     values = plain.values(model)
     ways = (plain, in_powers(plain, values))
     forms = [finished(way, values) for way in ways if way is not None]

@@ -3,12 +3,8 @@
 // cache for some windows, and then go to memory in whole lines, without waiting for it
 extern "C" int lanes() { return sizeof(value) / sizeof(real); }
 
-extern "C" void constants(const real *parameters, real *c) {
-    compute_constants(parameters, c);
-}
-
 // `repeats` steps make a call
-extern "C" void run(real *windows, real *states, const real *c, long trajectories, long calls,
+extern "C" void run(real *windows, real *states, const data *c, long trajectories, long calls,
                     long repeats) {
     constexpr long width = sizeof(value) / sizeof(real);
     constexpr long room = 1 + 1024 / (OUTPUTS * sizeof(real));

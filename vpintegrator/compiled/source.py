@@ -70,6 +70,7 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, unroll: i
         scalar_function(graph, "compute_constants", list(constants)),
         _step_function(program, outputs),
         enumeration(INPUTS=len(given), OUTPUTS=new * dim, KEPT=kept, SLOTS=program.slots),
+        header("constants.h"),
         header("rollout.h"),
     ]
     units = translation_units(prelude(real, narrow, unroll), program.parts, frame)

@@ -28,7 +28,7 @@ from vpintegrator.nn.implicit import unrolled
 if TYPE_CHECKING:
     from vpintegrator.models import Model
 
-LARGEST = 100_000  # operations; beyond, tensors are not small and PyTorch is as fast
+LARGEST = 100_000  # operations of which code can be made
 _DTYPES = (torch.float64, torch.float32)
 _BRANCHES = ("_local_scalar_dense", "is_nonzero", "nonzero")
 
@@ -79,7 +79,7 @@ class Trace:
         return replace(self, graph=new, outputs=[number[n] for n in self.outputs], weights=[])
 
 
-def trace(model: Model, frozen: bool = False) -> Trace:
+def trace(model: Model, frozen: bool = False, limit: int = LARGEST) -> Trace:
     """Follow a model through one window.
 
     Parameters
@@ -89,6 +89,8 @@ def trace(model: Model, frozen: bool = False) -> Trace:
     frozen
         Whether weights that are computed from others, such as those on the Stiefel manifold, are
         taken as they are now. They are computed by operations on whole matrices.
+    limit
+        The largest number of operations, and of weights.
 
     Raises
     ------
@@ -97,10 +99,10 @@ def trace(model: Model, frozen: bool = False) -> Trace:
     """
     # a value computed once is the same tensor at every use
     with parametrize.cached(), torch.no_grad():
-        return _trace(model, dict(_computed(model)) if frozen else {})
+        return _trace(model, dict(_computed(model)) if frozen else {}, limit)
 
 
-def _trace(model: Model, computed: Mapping[str, torch.Tensor]) -> Trace:
+def _trace(model: Model, computed: Mapping[str, torch.Tensor], limit: int) -> Trace:
     """Follow a model, some of whose weights are computed already."""
     weights = {
         name: p.detach()
@@ -115,14 +117,14 @@ def _trace(model: Model, computed: Mapping[str, torch.Tensor]) -> Trace:
     if dtype not in _DTYPES or any(t.device.type != "cpu" for t in tensors):
         raise NotCompilable("only models in float32 or float64 on the CPU are compiled")
     known = [*weights.values(), *computed.values()]
-    if sum(tensor.numel() for tensor in known) > LARGEST:
-        raise too_large(LARGEST)
+    if sum(tensor.numel() for tensor in known) > limit:
+        raise too_large(limit)
 
     def call(window: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
         named = dict(zip(weights, values, strict=True))
         return torch.func.functional_call(model, named, (window,))
 
-    graph = ScalarGraph(LARGEST)
+    graph = ScalarGraph(limit)
     follower = _Follower(graph, dtype)
     # any window will do: the operations do not depend on the values
     window = torch.linspace(0.1, 0.9, model.window * model.dim, dtype=dtype)
