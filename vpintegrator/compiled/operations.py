@@ -412,7 +412,7 @@ class Operations(Reductions):
         """Gauss-Jordan elimination without pivoting.
 
         The package inverts identity plus or minus a skew-symmetric or strictly triangular matrix,
-        whose leading minors are all 1 or more, and nothing else.
+        whose leading minors are all 1 or more, and positive definite matrices; nothing else.
         """
         g = self.graph
         size = a.shape[-1]

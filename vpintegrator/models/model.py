@@ -30,6 +30,7 @@ from vpintegrator.models.registry import DESCRIPTIONS
 from vpintegrator.models.stored import Member, Origin, Record, Stored
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import Reversible, having, is_invertible
+from vpintegrator.nn.invariants import Invariants
 from vpintegrator.nn.layer import as_dtype, beside, last_size, parameters_for
 from vpintegrator.nn.symmetry import fixed_point_projection
 
@@ -109,6 +110,8 @@ class Model(Stored, Map):
         Its training, stored with it.
     choices : list of str
         Choices of ``vpintegrator.models.build`` without request, a sentence each.
+    invariants : vpintegrator.nn.Invariants or None
+        Functions of normalised states that a projection keeps, see :meth:`keep`.
     seen : ndarray (state, dim) or None
         Some of the states that the model was adapted to; machine code is checked on them.
 
@@ -135,6 +138,7 @@ class Model(Stored, Map):
 
     name: str = ""
     core: Any
+    invariants: Invariants | None
     linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
     canonical: ClassVar[bool] = False  # built for states (q, p)
     fixed_window: ClassVar[int] = 1  # states read by a class without the argument ``window``
@@ -176,6 +180,7 @@ class Model(Stored, Map):
             for name, value in zip(UNITS, (0.0, 1.0), strict=True):
                 self.register_buffer(name, torch.full((m,), value, dtype=torch.float64))
         self.seen: np.ndarray | None = None
+        self.invariants = None
         self.coordinates = Coordinates(known.dim, known.periods)
         self.set_normalisation(0.0, 1.0)
         self.to(as_dtype(dtype))
@@ -241,7 +246,8 @@ class Model(Stored, Map):
     def structure(self) -> Structure:
         """Structure that the map of windows that is iterated keeps exactly, at any weights.
 
-        A map that shifts windows keeps none. The form of a symplectic map is kept up to a factor
+        A map that shifts windows keeps none, nor does one that is projected to keep invariants. The
+        form of a symplectic map is kept up to a factor
         common to all of it: it is the form of normalised states.
         """
         form = "none"
@@ -249,12 +255,13 @@ class Model(Stored, Map):
         if self.measure_preserving and (self.chart is None or self.chart.keeps_volume):
             form = "volume"
         is_canonical = self.chart is None or self.chart.is_canonical
-        if self._canonical and is_canonical and not self.shifts:
+        is_plain = not self.shifts and self.invariants is None
+        if self._canonical and is_canonical and is_plain:
             form = "symplectic"
         order = self.coordinates.order or list(range(self.dim))
         half = self.moving // 2
         dim = self.dim
-        for rho in () if self.shifts else self.reversing_symmetries:
+        for rho in self.reversing_symmetries if is_plain else ():
             if torch.equal(rho[dim:, dim:], torch.eye(self.parameter_count).to(rho)):
                 rhos.append(rho[:dim, :dim].tolist())
         pairs = zip(order[:half], order[half : 2 * half], strict=True)
@@ -273,6 +280,8 @@ class Model(Stored, Map):
         words = ["preserves the volume of its chart"] if in_chart else []
         if self.shifts:
             words.append(f"shifts windows by {self.prediction_window} of {self.window} states")
+        if self.invariants is not None:
+            words.append(self.invariant_words)
         return ", ".join(words)
 
     @property
@@ -363,7 +372,9 @@ class Model(Stored, Map):
     @property
     def measure_preserving(self) -> bool:
         """Whether the map exactly preserves volume in the chart's coordinates: that of windows."""
-        return not self.shifts and bool(getattr(self.core, "volume_preserving", False))
+        if self.shifts or self.invariants is not None:
+            return False
+        return bool(getattr(self.core, "volume_preserving", False))
 
     @property
     def shifts(self) -> bool:
@@ -373,7 +384,7 @@ class Model(Stored, Map):
     @property
     def invertible(self) -> bool:
         """Whether ``inverse`` exists."""
-        return not self.shifts and is_invertible(self.core)
+        return not self.shifts and self.invariants is None and is_invertible(self.core)
 
     def forward(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Map windows (..., window, dim) to the windows ``prediction_window`` steps later.
@@ -394,7 +405,59 @@ class Model(Stored, Map):
         InputError
             If a family gets no parameters, or another model does; or for other sizes.
         """
-        return self._shifted(window, self._moved(self.core, window, parameters, 1.0))
+        images = self._shifted(window, self._moved(self.core, window, parameters, 1.0))
+        if self.invariants is None:
+            return images
+        before = self.coordinates(window)
+        after = self.invariants.kept(before, self.coordinates(images, near=before[..., -1:, :]))
+        new = self.coordinates.inverse(after[..., -1:, :])  # (..., 1, dim)
+        return torch.cat([images[..., :-1, :], new], -2)  # (..., window, dim)
+
+    def keep(self, invariants: Invariants) -> None:
+        """Let the map that is iterated keep invariants, by a projection of each new state.
+
+        It keeps neither volume nor a form then. A new normalisation takes the invariants away, as
+        they are functions of normalised states.
+
+        Parameters
+        ----------
+        invariants
+            Functions of normalised windows, or of their newest states.
+
+        Raises
+        ------
+        InputError
+            If several states are new in each call, or components do not move, or sizes differ.
+
+        Examples
+        --------
+        >>> model = vp.models.ResidualNetwork(dim=2)
+        >>> radius = vp.nn.Invariants(dim=2, degree=2, dtype=torch.float64)
+        >>> radius.coefficients[radius.orders.amax(1) == 2] = 1.0  # T_2(x) + T_2(y)
+        >>> model.keep(radius)
+        >>> states = vp.rollout(model, [[[0.6, 0.8]]], 50)
+        >>> bool(np.ptp((states**2).sum(-1)) < 1e-12)
+        True
+        """
+        if self.prediction_window > 1 or self.moving != self.dim or self.parameter_count:
+            raise InputError(
+                "invariants are kept by maps with one new state in a call, all of whose "
+                "components move, and that are no family"
+            )
+        if invariants.dim != self.dim or invariants.window > self.window:
+            raise InputError(
+                f"the invariants read {invariants.window} states of {invariants.dim} components, "
+                f"the model has {self.window} of {self.dim}"
+            )
+        self.invariants = invariants.to(self.scale)
+
+    @property
+    def invariant_words(self) -> str:
+        """Words on the invariants that are kept by projections; else empty."""
+        if self.invariants is None:
+            return ""
+        count = self.invariants.count
+        return f"keeps {count} invariant{'s' * (count > 1)} found in the data"
 
     def inverse(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the windows (..., window, dim) that ``forward`` maps to ``window``.
@@ -625,6 +688,9 @@ class Model(Stored, Map):
         InputError
             If a value is not finite or a scale is not positive.
         """
+        if self.invariants is not None:
+            del self.invariants
+        self.invariants = None
         shift, scale = self.coordinates.set_normalisation(
             shift,
             scale,

@@ -2,9 +2,9 @@
 
 The header of the file holds, as strings: ``format`` ("vpintegrator-model"), ``version``, ``class``
 (a name of this package, or module and name of another class), ``arguments``, ``structure``,
-``coordinates`` (order and chart), ``origin`` and ``record`` as JSON, ``prediction_window``,
-``dtype``, and ``checksum``, the SHA-256 of the other entries and of the tensors. Nothing in such a
-file is ever executed.
+``coordinates`` (order and chart), ``invariants`` (their sizes, where the map keeps some),
+``origin`` and ``record`` as JSON, ``prediction_window``, ``dtype``, and ``checksum``, the SHA-256
+of the other entries and of the tensors. Nothing in such a file is ever executed.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from vpintegrator.models.model import Model
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.stored import CURVES, History, Member, Origin, Record
 from vpintegrator.models.wrapped import WrappedModel
+from vpintegrator.nn.invariants import Invariants
 from vpintegrator.nn.layer import as_dtype
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.files import check_version, replacing
@@ -90,6 +91,8 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
         "origin": _origin_text(model.origin),
         "record": _record_text(model.record),
     }
+    if model.invariants is not None:
+        header["invariants"] = json.dumps(model.invariants.sizes)
     if model.family is not None:
         header["family"] = json.dumps(asdict(model.family))
     # clones: modules of the user may share memory
@@ -397,6 +400,9 @@ def _model(
             else:
                 model = source(**arguments).to(dtype)
         model.set_coordinates(**coordinates)
+        if "invariants" in header:
+            sizes = read_json(header["invariants"], "invariants")
+            model.keep(Invariants(model.dim, **sizes, dtype=dtype))
     except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
         name = source.__name__ if isinstance(source, type) else type(source).__name__
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -292,54 +292,20 @@ class EncoderBlock(Layer):
         return self.feed_forward_norm(z + self.feed_forward(z))  # (..., length, dim)
 
 
-class PolynomialLayer(Layer):
-    r"""Polynomial map of states, the identity at first, or of windows.
+class WindowPolynomials(Layer):
+    """Products of Chebyshev polynomials of the components of states, or of windows.
 
-    .. math:: z \mapsto z + \sum_e c_e\, \prod_i T_{e_i}\!\left(\frac{x_i - b_i}{w_i}\right),
-        \qquad |e| \le \text{degree}
-
-    products of Chebyshev polynomials up to a total degree on the box :math:`b_i \pm w_i`, or of
-    sines and cosines of components that are angles. Variables x of a state are its components.
-    Those of a window :math:`(z_1, \dots, z_T)` are the newest state :math:`z = z_T` and the
-    differences :math:`z_T - z_{T-1}, \dots, z_2 - z_1`, each with a box of its own, as products of
-    states that are close together are nearly dependent. The window is shifted, and its newest row
-    is new. No structure is kept.
+    They are the terms of :class:`PolynomialLayer`, which has the parameters.
 
     Parameters
     ----------
-    dim : int
-        Components of a state.
-    degree : int
-        Largest total degree of a term; of an angle the order of the harmonic counts.
-    window : int
-        States that are read. With one, states (..., dim) are mapped; with more, windows
-        (..., window, dim).
-    periodic : sequence of int
-        Components that are angles, in radians. Their differences go by the shortest way.
-    margin : float
-        Size of the box relative to the range of the variables.
-    device, dtype
-        As in layers of torch.nn.
-
-    Attributes
-    ----------
-    coefficients : Parameter, (term, dim)
-        c.
-    decays : tuple of float
-        Decay of the coefficients with the degree in each variable, as ridge regression chose it.
+    dim, degree, window, periodic, margin, device, dtype
+        As in :class:`PolynomialLayer`.
 
     Raises
     ------
     InputError
         If there are more than 2,000 terms.
-
-    Examples
-    --------
-    >>> layer = vp.nn.PolynomialLayer(dim=2, degree=3)
-    >>> layer.coefficients.shape
-    torch.Size([10, 2])
-    >>> vp.nn.PolynomialLayer(dim=2, degree=3, window=2).coefficients.shape
-    torch.Size([35, 2])
     """
 
     shown = ("dim", "degree", "window")
@@ -375,8 +341,6 @@ class PolynomialLayer(Layer):
             self.constant(f"functions_{k}", functions)
         self.register_buffer("box_shift", torch.zeros(self.size, **self.factory_kwargs))
         self.register_buffer("box_scale", torch.ones(self.size, **self.factory_kwargs))
-        self.decays: tuple[float, ...] = ()
-        self.coefficients = nn.Parameter(torch.zeros(len(self.chosen), dim, **self.factory_kwargs))
 
     @property
     def orders(self) -> torch.Tensor:
@@ -431,6 +395,100 @@ class PolynomialLayer(Layer):
             before = products.index_select(0, getattr(self, f"parents_{k}"))
             products = before * functions.index_select(0, getattr(self, f"functions_{k}"))
         return products.movedim(0, -1)
+
+    def jet(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the values of the terms, and their derivatives by the newest state.
+
+        They are (..., term) and (..., dim, term), at states (..., dim) or windows. The newest
+        state is in the first variables, and in the first differences.
+        """
+        u = (self.variables(z) - self.box_shift) / self.box_scale  # (..., size)
+        products = torch.ones_like(u[..., :1])  # (..., product)
+        slopes = torch.zeros_like(u[..., : self.dim, None])  # (..., dim, product)
+        newest = 2 * self.dim if self.read > 1 else self.dim
+        for k, kind in enumerate(self.kinds):
+            values, derivatives = (
+                torch.stack(each, -1) for each in kind.jet(u[..., k], self.degree, 1)
+            )
+            parents = getattr(self, f"parents_{k}")
+            functions = getattr(self, f"functions_{k}")
+            before = products.index_select(-1, parents)
+            factors = values.index_select(-1, functions)
+            slopes = slopes.index_select(-1, parents) * factors.unsqueeze(-2)
+            if k < newest:
+                own = before * derivatives.index_select(-1, functions) / self.box_scale[k]
+                place = torch.arange(self.dim, device=u.device) == k % self.dim
+                slopes = slopes + own.unsqueeze(-2) * place.unsqueeze(-1).to(own)
+            products = before * factors
+        return products, slopes
+
+
+class PolynomialLayer(WindowPolynomials):
+    r"""Polynomial map of states, the identity at first, or of windows.
+
+    .. math:: z \mapsto z + \sum_e c_e\, \prod_i T_{e_i}\!\left(\frac{x_i - b_i}{w_i}\right),
+        \qquad |e| \le \text{degree}
+
+    products of Chebyshev polynomials up to a total degree on the box :math:`b_i \pm w_i`, or of
+    sines and cosines of components that are angles. Variables x of a state are its components.
+    Those of a window :math:`(z_1, \dots, z_T)` are the newest state :math:`z = z_T` and the
+    differences :math:`z_T - z_{T-1}, \dots, z_2 - z_1`, each with a box of its own, as products of
+    states that are close together are nearly dependent. The window is shifted, and its newest row
+    is new. No structure is kept.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state.
+    degree : int
+        Largest total degree of a term; of an angle the order of the harmonic counts.
+    window : int
+        States that are read. With one, states (..., dim) are mapped; with more, windows
+        (..., window, dim).
+    periodic : sequence of int
+        Components that are angles, in radians. Their differences go by the shortest way.
+    margin : float
+        Size of the box relative to the range of the variables.
+    device, dtype
+        As in layers of torch.nn.
+
+    Attributes
+    ----------
+    coefficients : Parameter, (term, dim)
+        c.
+    decays : tuple of float
+        Decay of the coefficients with the degree in each variable, as ridge regression chose it.
+
+    Raises
+    ------
+    InputError
+        If there are more than 2,000 terms.
+
+    Examples
+    --------
+    >>> layer = vp.nn.PolynomialLayer(dim=2, degree=3)
+    >>> layer.coefficients.shape
+    torch.Size([10, 2])
+    >>> vp.nn.PolynomialLayer(dim=2, degree=3, window=2).coefficients.shape
+    torch.Size([35, 2])
+    """
+
+    @on_cpu
+    def __init__(
+        self,
+        dim: int,
+        degree: int = 3,
+        *,
+        window: int = 1,
+        periodic: Sequence[int] = (),
+        margin: float = 1.05,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        sizes: Any = {"window": window, "periodic": periodic, "margin": margin}
+        super().__init__(dim, degree, **sizes, device=device, dtype=dtype)
+        self.decays: tuple[float, ...] = ()
+        self.coefficients = nn.Parameter(torch.zeros(len(self.chosen), dim, **self.factory_kwargs))
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         return self.shifted(z, self.values(z) @ self.coefficients)

@@ -9,6 +9,7 @@ from vpintegrator.training.kinds.additive import AdditiveHamiltonians
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
+from vpintegrator.training.kinds.invariants import KeptInvariants
 from vpintegrator.training.kinds.kind import Kind, ModelKind
 from vpintegrator.training.kinds.lagrangian import DiscreteLagrangians
 from vpintegrator.training.kinds.unstructured import (
@@ -38,6 +39,7 @@ __all__ = [
     "Fit",
     "GeneratingFunctions",
     "History",
+    "KeptInvariants",
     "Kind",
     "LinearMaps",
     "ModelKind",

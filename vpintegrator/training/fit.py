@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -22,10 +23,11 @@ from vpintegrator.rich_display import duration
 from vpintegrator.runtime.interrupts import BEYOND, held_back, stopping, until
 from vpintegrator.training.kinds import KINDS, kinds_of_windows, regressions
 from vpintegrator.training.kinds.classical import ClassicalMethods
+from vpintegrator.training.kinds.invariants import KeptInvariants
 from vpintegrator.training.kinds.kind import Kind
 from vpintegrator.training.one_step import one_step
 from vpintegrator.training.options import Budget
-from vpintegrator.training.orbits import iterated
+from vpintegrator.training.orbits import iterated, with_orbits
 from vpintegrator.training.results import Fit, best, training_bar
 from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
@@ -143,6 +145,7 @@ def fit(
     are_kinds = isinstance(kinds, Sequence) and all(isinstance(kind, Kind) for kind in kinds)
     if not are_kinds or not kinds:
         raise InputError("kinds must be one or more kinds of maps, such as [search('vpff')]")
+    are_default = kinds is KINDS
     if window is not None and whole("window", window) > 1:
         if kinds is not KINDS:
             raise InputError(
@@ -182,8 +185,13 @@ def fit(
         if len(candidates) > 1 and not is_cheapest and stopped_by != "interrupt":
             with budget.hold(BEYOND):
                 judged = iterated(candidates, training_data)
-            by_orbits = {id(fit): new for fit, new in zip(candidates, judged, strict=True)}
-            fits = [by_orbits.get(id(fit), fit) for fit in fits]
+                by_orbits = {id(fit): new for fit, new in zip(candidates, judged, strict=True)}
+                fits = [by_orbits.get(id(fit), fit) for fit in fits]
+                if are_default and required is None:
+                    kept = trials.followed_by(KeptInvariants(), judged)
+                    kept = [with_orbits(fit, training_data) for fit in kept]
+                    judged += kept
+                    fits += kept
             candidates = judged
         choice = best(candidates)
         if is_cheapest and stopped_by != "interrupt":
@@ -349,6 +357,16 @@ class _Trials:
             if stop.by == "interrupt" or (met and not self.is_cheapest) or budget.left <= 0:
                 return False
         return True
+
+    def followed_by(self, kind: Kind, fits: Sequence[Fit]) -> list[Fit]:
+        """Return the fits of a kind that takes the best one of others."""
+        if kind.admits(self.data) is not None or not kind.is_needed(self.data, fits):
+            return []
+        made: list[Fit] = []
+        train = self.trainer(kind, self.data, self.budget, made, report=self._report)
+        with stopping(), suppress(InputError):
+            kind.search(self.data, train, fits)
+        return made
 
     def _report(self, fit: Fit) -> None:
         error = min(each.error for each in self.fits if not each.segment)

@@ -220,14 +220,20 @@ def iterated(fits: Sequence[Fit], data: TrainingData) -> list[Fit]:
         )
         if choice.orbits is not None or is_sure or _is_alone(choice, judged):
             break
-        orbits: Orbits | None = None
-        with stopping(), suppress(InputError):
-            orbits = follow(choice.model, data, steps=STEPS if choice.explicit else IMPLICIT_STEPS)
-        if orbits is None:  # there is no time, or no whole window to begin with
+        followed = with_orbits(choice, data)
+        if followed.orbits is None:  # there is no time, or no whole window to begin with
             break
         place = next(i for i, fit in enumerate(judged) if fit is choice)
-        judged[place] = replace(choice, orbits=orbits)
+        judged[place] = followed
     return judged
+
+
+def with_orbits(fit: Fit, data: TrainingData) -> Fit:
+    """Return a fit with its orbits, or as it is where there is no time or no whole window."""
+    orbits: Orbits | None = None
+    with stopping(), suppress(InputError):
+        orbits = follow(fit.model, data, steps=STEPS if fit.explicit else IMPLICIT_STEPS)
+    return fit if orbits is None else replace(fit, orbits=orbits)
 
 
 def _is_alone(choice: Fit, fits: Iterable[Fit]) -> bool:

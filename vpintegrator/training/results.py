@@ -233,6 +233,8 @@ def _structure_of(map: Map) -> str:
     words = "no structure is kept"
     if isinstance(map, Model) and map.measure_preserving:
         words = "preserves the volume of its coordinates"
+    if isinstance(map, Model) and map.invariants is not None:
+        words = map.invariant_words
     structure = map.structure
     if structure.form != "none":
         words = structure.words[0]
@@ -285,7 +287,8 @@ def best(
     - one with the structure of the system, up to ``slack`` times that of one without it;
     - an explicit one, which costs less, up to ``slack`` times that of an implicit one, or below
       ``rounding``;
-    - the smallest of those that differ by less than ``errors`` standard errors.
+    - one that keeps invariants, then the smallest, of those that differ by less than ``errors``
+      standard errors.
 
     Parameters
     ----------
@@ -326,12 +329,17 @@ def best(
         kept = explicit
         least = min(explicit, key=_score)
     alike = [fit for fit in kept if fit is least or _is_alike(fit, least, errors)]
-    return min((fit for fit in alike if fit.explicit >= least.explicit), key=_parameters)
+    return min((fit for fit in alike if fit.explicit >= least.explicit), key=_simplest)
 
 
 _error = attrgetter("error")
 _score = attrgetter("score")
-_parameters = attrgetter("parameters")
+
+
+def _simplest(fit: Fit) -> tuple[bool, int]:
+    """Return what orders maps of like errors: those that keep invariants first, small ones next."""
+    keeps_some = isinstance(fit.model, Model) and fit.model.invariants is not None
+    return not keeps_some, fit.parameters
 
 
 def _preferred(

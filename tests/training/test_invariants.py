@@ -1,0 +1,91 @@
+"""Invariants that data show, and the maps that keep them."""
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator.training import Budget, PolynomialRegression, Trainer
+from vpintegrator.training.invariants import find_invariants
+from vpintegrator.training.kinds.invariants import KeptInvariants
+from vpintegrator.training.training_data import TrainingData
+
+SYSTEMS = {"rigid-body": 2, "henon-heiles": 1, "kepler": 1, "lotka-volterra-3d": 1, "pendulum": 0}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("invariants")
+
+    def make(name, noise=0.0, count=40, steps=20):
+        states = vp.generate(
+            name, folder / f"{name}-{count}-{steps}.h5", count=count, steps=steps, overwrite=True
+        ).states("train")
+        states = states + noise * np.random.default_rng(0).normal(size=states.shape)
+        path = folder / f"{name}-{noise}-{count}.h5"
+        return TrainingData(vp.import_dataset(states, path, step=0.1, overwrite=True))
+
+    return make
+
+
+def untrained(data, **sizes):
+    model = vp.models.PolynomialMap(dim=data.dataset.dim, degree=2, **sizes)
+    data.normalise(model)
+    return model
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_those_of_polynomials_are_found(data, name):
+    own = data(name)
+    model = untrained(own)
+    found = find_invariants(model, own, 1e-6)
+    assert (0 if found is None else found.count) == SYSTEMS[name]
+    if found is None:
+        return
+    # on orbits of other initial states too
+    system = vp.load_system(name)
+    start = system.sample_initial(5, np.random.default_rng(3))
+    states = vp.solve(system, start, np.linspace(0, 5, 20), rtol=1e-12, atol=1e-12)
+    values = found(model.coordinates(torch.from_numpy(states))[:, :, None])
+    assert float((values - values[:, :1]).abs().max()) < 1e-9
+
+
+def test_those_of_windows_are_found(data):
+    """The energy of a plane oscillator is no function of the positions, but of two of them."""
+    states = data("harmonic-oscillator", count=80).dataset.states("train")
+    half = len(states) // 2
+    both = np.concatenate([states[:half, :, :1], states[-half:, :, :1]], 2)  # two oscillators
+    seen = TrainingData(vp.import_dataset(both, "seen.h5", step=0.1, overwrite=True))
+    assert find_invariants(untrained(seen), seen, 1e-6) is None
+    assert find_invariants(untrained(seen, window=2), seen, 1e-6).count == 1  # less than dim
+
+
+def test_noise_and_few_orbits_show_none(data):
+    noisy = data("rigid-body", noise=1e-2)
+    assert find_invariants(untrained(noisy), noisy, 1e-6) is None
+    few = data("rigid-body", count=6, steps=200)
+    assert find_invariants(untrained(few), few, 1e-6) is None
+
+
+def test_a_map_that_keeps_them_errs_no_more_and_does_not_drift(data):
+    own = data("rigid-body", count=100)
+    train = Trainer(PolynomialRegression({"degree": 5}), own, Budget(seconds=60))
+    train.kind.search(own, train, train.fits)
+    kept = Trainer(KeptInvariants(), own, Budget(seconds=60))
+    assert kept.kind.is_needed(own, train.fits)
+    kept.kind.search(own, kept, train.fits)
+    (plain,) = train.fits
+    (fit,) = kept.fits
+    assert fit.error < plain.error
+    assert fit.model.invariants.count == 2
+    start = own.dataset.states("train")[:10, :1]
+    drifts = []
+    for each in (plain, fit):
+        with np.errstate(all="ignore"):
+            squares = (vp.rollout(each.model, start, 300, compiled=False) ** 2).sum(-1)
+            drifts.append(np.nan_to_num(np.abs(squares - squares[:, :1]), nan=np.inf).max())
+    assert drifts[1] < 1e-11
+    assert drifts[0] > 1.0  # the states are on a sphere: off it the polynomial may be anything
+    assert vp.training.best([plain, fit]) is fit
+    assert "keeps 2 invariants" in str(fit)
+    assert not kept.kind.is_needed(own, [fit])

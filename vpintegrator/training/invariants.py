@@ -1,0 +1,197 @@
+"""Functions that stay as they are along orbits, found in data.
+
+A function of states or windows is an invariant where it does not change along orbits. Among
+polynomials these are the directions of no change: small singular values of the deviations from the
+mean of each orbit. Products of invariants are invariants too, so that one counts only where its
+gradient is independent of those before.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from vpintegrator.models import Model
+from vpintegrator.nn import Invariants
+from vpintegrator.runtime.interrupts import check_time
+from vpintegrator.training.training_data import TrainingData
+
+DEGREE = 4  # the highest that is tried
+TERMS = 250  # most terms
+ROWS = 6_000  # most windows
+SAMPLE = 300  # windows at which gradients are compared
+ORBITS = 8  # fewest training orbits: functions that are constant along few say nothing of others
+EXACT = 1e-12  # change along orbits, relative to the spread, that is rounding
+WORST = 1e-3  # largest change of what is an invariant
+INDEPENDENT = 1e-2  # part of a squared gradient that those before do not give, at least
+
+
+def find_invariants(model: Model, data: TrainingData, error: float) -> Invariants | None:
+    """Return invariants of the normalised windows that a model reads, or None where there are none.
+
+    Parameters
+    ----------
+    model
+        Trained model of one new state in each call.
+    data
+        Training data.
+    error
+        Relative error of the model: along held-out orbits an invariant must change by less, in
+        units of its gradient.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.invariants import find_invariants
+    >>> from vpintegrator.training.training_data import TrainingData
+    >>> dataset = vp.generate("rigid-body", "body.h5", count=40, steps=20, overwrite=True)
+    >>> model = vp.models.PolynomialMap(dim=3, degree=2)
+    >>> found = find_invariants(model, TrainingData(dataset), error=1e-6)
+    >>> found.count, found.degree  # the energy and the squared momentum
+    (2, 2)
+    """
+    train, held_out = _orbits(model, data)
+    most = model.dim - 1
+    if len(train) < ORBITS or not len(held_out) or most < 1:
+        return None
+    tolerance = min(max(error, EXACT), WORST)
+    spaces: list[_Polynomials] = []
+    for degree in range(1, DEGREE + 1):
+        if math.comb(degree + train[0][0].numel(), degree) > TERMS:
+            break
+        spaces.append(_Polynomials(model, degree, train, held_out))
+    count = len(spaces[0].gradients) if spaces else 0
+    known = np.zeros((count, model.dim, 0))  # gradients of those that were found
+    found: list[tuple[_Polynomials, np.ndarray]] = []
+    for level in dict.fromkeys((EXACT, tolerance)):
+        for space in spaces:
+            for coefficients in space.independent(known, level, most - len(found)):
+                found.append((space, coefficients))
+                known = np.concatenate([known, space.gradients @ coefficients[:, None]], -1)
+    if not found:
+        return None
+    return _together(model, found)
+
+
+def _orbits(model: Model, data: TrainingData) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return normalised windows (time, window, dim) of training orbits and of held-out ones."""
+    groups = [
+        _windows(model, data.held(name)) for name in ("train", "validation") if data.has(name)
+    ]
+    if len(groups) < 2 or len(groups[1]) < 2:
+        whole = groups[0]
+        groups = [
+            [w for k, w in enumerate(whole) if (k % 5 == 4) == held] for held in (False, True)
+        ]
+    return groups[0], groups[1]
+
+
+def _windows(model: Model, states: np.ndarray) -> list[torch.Tensor]:
+    """Return the whole windows of each orbit that has several of them."""
+    count, times, _ = states.shape
+    every = -(-count * times // ROWS)
+    result = []
+    for orbit in torch.from_numpy(states[:: max(every, 1)]):
+        windows = orbit.unfold(0, model.window, 1).mT if times >= model.window else orbit[:0]
+        windows = windows[torch.isfinite(windows).flatten(1).all(1)]
+        if len(windows) > 1:
+            with torch.no_grad():
+                result.append(model.coordinates(windows.to(model.scale)).double().cpu())
+    return result
+
+
+class _Polynomials:
+    """Polynomials of a degree, and how much they change along orbits.
+
+    Attributes
+    ----------
+    layer
+        The terms.
+    directions : (term, direction)
+        Orthonormal combinations of the terms.
+    changes : (direction,)
+        Root mean square deviation of each from its mean, along held-out orbits.
+    gradients : (window, dim, term)
+        Derivatives of the terms by the newest state, at some windows.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        degree: int,
+        train: list[torch.Tensor],
+        held_out: list[torch.Tensor],
+    ) -> None:
+        check_time()
+        periodic = [*model.coordinates.periods]
+        self.layer = Invariants(
+            model.dim, 1, degree, window=model.window, periodic=periodic, dtype=torch.float64
+        )
+        together = torch.cat(train)
+        self.layer.adapt_to(self._read(together))
+        self.is_constant = (self.layer.orders.sum(1) == 0).numpy()
+        triangle = np.linalg.qr(self._deviations(train), mode="r")
+        self.directions = np.linalg.svd(triangle)[2].T
+        changes = self._deviations(held_out) @ self.directions
+        self.changes = np.sqrt((changes**2).mean(0))
+        sample = together[:: -(-len(together) // SAMPLE)]
+        self.gradients = self.layer.jet(self._read(sample))[1].numpy()
+
+    def _read(self, windows: torch.Tensor) -> torch.Tensor:
+        return windows[:, -1] if self.layer.window == 1 else windows
+
+    def _deviations(self, orbits: list[torch.Tensor]) -> np.ndarray:
+        """Return deviations (row, term) from the mean of each orbit, none of the constant."""
+        values = [self.layer.values(self._read(windows)).numpy() for windows in orbits]
+        rows = np.concatenate([each - each.mean(0) for each in values])
+        # no direction of small change: one function of the constant alone
+        rows[:, self.is_constant] = 1.0
+        return rows
+
+    def independent(self, known: np.ndarray, level: float, most: int) -> list[np.ndarray]:
+        """Return invariants (term,) with gradients independent of known ones and of each other.
+
+        Parameters
+        ----------
+        known : (window, dim, count)
+            Gradients of invariants that are known.
+        level
+            Largest change along held-out orbits, relative to the gradient.
+        most
+            Largest number of invariants.
+        """
+        null = self.directions[:, self.changes < level]  # (term, direction)
+        own = self.gradients @ null  # (window, dim, direction)
+        result: list[np.ndarray] = []
+        while null.shape[1] and len(result) < most:
+            basis = np.linalg.qr(known)[0]  # (window, dim, count)
+            apart = own - basis @ (basis.swapaxes(-1, -2) @ own)
+            # the largest independent gradient of all combinations with coefficients of one size
+            _, vectors = np.linalg.eigh(np.tensordot(apart, apart, ((0, 1), (0, 1))))
+            gradient = own @ vectors[:, -1]  # (window, dim)
+            square = (gradient**2).sum(1).mean()
+            share = ((apart @ vectors[:, -1]) ** 2).sum(1).mean()
+            if not share > INDEPENDENT * square:
+                break
+            size = np.sqrt(square)
+            coefficients = null @ vectors[:, -1] / size
+            change = np.sqrt(((self.directions.T @ coefficients * self.changes) ** 2).sum())
+            if change > level:
+                break
+            result.append(coefficients)
+            known = np.concatenate([known, gradient[:, :, None] / size], -1)
+        return result
+
+
+def _together(model: Model, found: list[tuple[_Polynomials, np.ndarray]]) -> Invariants:
+    """Return one layer of all invariants: terms of lower degrees are among those of the highest."""
+    space = max((space for space, _ in found), key=lambda each: each.layer.degree)
+    sizes = {**space.layer.sizes, "count": len(found)}
+    result = Invariants(model.dim, **sizes, dtype=torch.float64)
+    result.load_state_dict(space.layer.state_dict() | {"coefficients": result.coefficients})
+    places = {tuple(term): n for n, term in enumerate(result.chosen.tolist())}
+    for k, (own, coefficients) in enumerate(found):
+        rows = [places[tuple(term)] for term in own.layer.chosen.tolist()]
+        result.coefficients[rows, k] = torch.from_numpy(coefficients)
+    return result

@@ -1,0 +1,70 @@
+"""The best map without structure, held on the invariants that its data show."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import ClassVar
+
+from vpintegrator.models import Model
+from vpintegrator.training.invariants import find_invariants
+from vpintegrator.training.kinds.kind import Kind
+from vpintegrator.training.results import TOLERANCES, Fit, best
+from vpintegrator.training.trainer import Trainer
+from vpintegrator.training.training_data import TrainingData
+
+
+class KeptInvariants(Kind):
+    """A map without structure that is projected to keep what stays along the orbits of the data.
+
+    It takes the best map of the kinds before it. :func:`vpintegrator.fit` ends with it.
+
+    Examples
+    --------
+    >>> body = vp.generate("rigid-body", "body.h5", count=100, steps=20, overwrite=True)
+    >>> kinds = [vp.training.PolynomialRegression({"degree": 4}), vp.training.KeptInvariants()]
+    >>> fit = vp.fit(body.states("train"), kinds, step=body.step)
+    >>> fit.model.remark
+    'keeps 2 invariants found in the data'
+    """
+
+    name: ClassVar[str] = "kept invariants"
+    structured: ClassVar[bool] = False
+
+    def admits(self, data: TrainingData) -> str | None:
+        """Return the reason why these data have no such map, or None."""
+        if data.dataset.is_family:
+            return "invariants of a family depend on its parameters"
+        return None
+
+    def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
+        """Whether the best map keeps no structure, and is not exact for as long as it is iterated.
+
+        A map with several new states in each call has no one state to project.
+        """
+        if not fits:
+            return False
+        choice = best(fits)
+        model = choice.model
+        plain = isinstance(model, Model) and not choice.structured and model.invariants is None
+        if not plain or model.prediction_window > 1 or model.moving != model.dim:
+            return False
+        is_lost = choice.orbits is not None and choice.orbits.lost > 0
+        return choice.error > TOLERANCES.exact or is_lost
+
+    def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Find the invariants of the best map, and let a copy of it keep them."""
+        choice = best(fits)
+        invariants = find_invariants(choice.model, data, choice.error)
+        if invariants is None:
+            return
+        model = copy.deepcopy(choice.model)
+        model.keep(invariants)
+        error = choice.error
+        deviation = choice.deviation
+        if choice.judged_by == "held out":
+            error, deviation = data.held_out_error(model)
+        else:  # left-out pairs were judged before
+            error = max(error, data.known_error(model))
+        size = f"{choice.size}, {model.invariant_words}"
+        train.record(model, size, error, deviation, choice.history, choice.judged_by)
