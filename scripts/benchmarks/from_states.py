@@ -21,6 +21,7 @@ import json
 import math
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ SYSTEMS = Path(__file__).parent / "systems"
 OURS = "vp.fit"
 STEPS = (1, 100, 1_000)
 ORBIT = 20  # steps of an orbit of the training states
+DRAWS = 20  # of initial states, until all orbits can be continued
 
 
 def processor_time() -> float:
@@ -87,7 +89,10 @@ def orbits(name: str, path: Path, count: int, steps: int, seed: int) -> vp.data.
     own = SYSTEMS / f"{name}.toml"
     groups = {"train": count, "validation": 1, "test": 1}
     source = own if own.exists() else name
-    return vp.generate(source, path, trajectories=groups, steps=steps, seed=seed)
+    for other in range(seed, seed + DRAWS):
+        with suppress(InputError):  # an orbit that collides, or leaves the domain of the equations
+            return vp.generate(source, path, trajectories=groups, steps=steps, seed=other)
+    raise InputError(f"{name} has no {count} orbits of {steps:,} steps in {DRAWS} draws")
 
 
 class Judge:

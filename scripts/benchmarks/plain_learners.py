@@ -123,13 +123,15 @@ def rbf(states: np.ndarray, seconds: float, most: int = 4_000) -> tuple[Step, st
     return units.step(increments), f"length {length:.2g}, nugget {nugget:.0e}"
 
 
-def mlp(states: np.ndarray, seconds: float, width: int = 64, window: int = 1) -> tuple[Step, str]:
+def mlp(
+    states: np.ndarray, seconds: float, width: int = 64, window: int = 1, seed: int = 0
+) -> tuple[Step, str]:
     """Train two layers by Adam, for at most half of the seconds."""
     units = Units(states, window)
     # (pair, dim)
     x = torch.from_numpy(units.pairs(states).before)
     y = torch.from_numpy(units.pairs(states).change)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     layers = [torch.nn.Linear(x.shape[1], width), torch.nn.Tanh(), torch.nn.Linear(width, width)]
     last = torch.nn.Linear(width, y.shape[1])
     net = torch.nn.Sequential(*layers, torch.nn.Tanh(), last).double()

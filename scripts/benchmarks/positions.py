@@ -186,11 +186,13 @@ def step_of(model: Any) -> Step:
     return lambda w: model.map(w.reshape(-1, *shape))[:, new]
 
 
-def fit(data: vp.data.Dataset, kinds: Any, seconds: float) -> tuple[Step, int, str, dict[str, Any]]:
+def fit(
+    data: vp.data.Dataset, kinds: Any, seconds: float, seed: int = 0
+) -> tuple[Step, int, str, dict[str, Any]]:
     """Return the map of ``vp.fit``, its window, what it is, and what was said of it."""
     given = [] if kinds is None else [[kinds]]
     with processor_seconds():
-        result = vp.fit(data.path, *given, seconds=seconds, progress=False)
+        result = vp.fit(data.path, *given, seconds=seconds, seed=seed, progress=False)
     model = result.model
     facts = {"own error": result.error, "tried": [each.line for each in result.tried]}
     facts |= {"structure": model.structure.form, "choices": [*getattr(model, "choices", ())]}
@@ -350,8 +352,8 @@ def main(
     """Measure every learner on all incomplete data; what is in the folder is not measured again."""
     use_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
-    names = _chosen("--cases", cases, tuple(CASES))
-    wanted = _chosen("--learners", learners, (*LEARNERS, *TRANSFORMERS))
+    names = chosen("--cases", cases, tuple(CASES))
+    wanted = chosen("--learners", learners, (*LEARNERS, *TRANSFORMERS))
     results: list[dict[str, Any]] = []
     for name in names:
         window = 2
@@ -367,7 +369,8 @@ def main(
     report(results)
 
 
-def _chosen(option: str, text: str | None, known: tuple[str, ...]) -> list[str]:
+def chosen(option: str, text: str | None, known: tuple[str, ...]) -> list[str]:
+    """Return names from a list with commas, or all of them."""
     names = [*known] if text is None else [each.strip() for each in text.split(",")]
     if unknown := [each for each in names if each not in known]:
         raise InputError(f"{option}: '{unknown[0]}' is none of {', '.join(known)}")
