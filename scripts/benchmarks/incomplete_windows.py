@@ -20,7 +20,7 @@ from typing import Any
 import click
 from harness import machine, print_table, processor_time, use_threads, write_result
 from plain_learners import mlp
-from positions import AHEAD, BODIES, CASES, Case, Judge, chosen, fit, positions, ridge
+from positions import AHEAD, CASES, Case, Judge, chosen, fit, positions, ridge
 
 # isort: split
 
@@ -44,6 +44,7 @@ ATTENTION = ("vpt", "vpmt", "transformer")
 CONTROLS = ("ridge", "MLP")
 WINDOWS = (2, 4, 8, 16)
 TERMS = 1_000  # of a regression, most
+LOST = 1_000  # steps after which lost orbits are counted
 
 
 def learned(
@@ -67,7 +68,7 @@ def measure(
     case: Case = DATA[name]
     data = case.data(folder / f"{name}.h5", False, quick)
     fresh = case.data(folder / f"{name}-fresh.h5", True, quick)
-    judge = Judge(data.states("train"), fresh.states("train"), data.system.periods, BODIES["lost"])
+    judge = Judge(data.states("train"), fresh.states("train"), data.system.periods, LOST)
     start = processor_time()
     step, window, words = learned(model, window, data, seconds, seed)
     used = processor_time() - start
@@ -137,8 +138,8 @@ def main(
             for window in sizes
         ]
         print_table(WORDS[name], ["window", *wanted], rows, [])
-    machines = sorted({r["machine"] for results in found.values() for r in results})
-    click.echo("\n".join(machines))
+    machines = {r["machine"].partition(" (load")[0] for each in found.values() for r in each}
+    click.echo("\n".join(sorted(machines)))
 
 
 if __name__ == "__main__":
