@@ -161,6 +161,11 @@ class Fit:
         return self.history.parameters
 
     @property
+    def keeps_invariants(self) -> bool:
+        """Whether the map is projected to keep invariants of the data."""
+        return isinstance(self.model, Model) and self.model.invariants is not None
+
+    @property
     def score(self) -> float:
         """Error of a step, by one step and by the steps of held-out orbits: the geometric mean."""
         orbits = self.orbits
@@ -287,8 +292,8 @@ def best(
     - one with the structure of the system, up to ``slack`` times that of one without it;
     - an explicit one, which costs less, up to ``slack`` times that of an implicit one, or below
       ``rounding``;
-    - one that keeps invariants, then the smallest, of those that differ by less than ``errors``
-      standard errors.
+    - one that keeps invariants, up to ``slack`` times that of another one without structure;
+    - the smallest of those that differ by less than ``errors`` standard errors.
 
     Parameters
     ----------
@@ -320,6 +325,11 @@ def best(
         kept = last
     structured = [fit for fit in kept if fit.structured]
     kept = _preferred(structured, [fit for fit in kept if not fit.structured], slack, errors)
+    projected = [fit for fit in kept if fit.keeps_invariants]
+    others = [fit for fit in kept if not fit.keeps_invariants]
+    # by one step: a projected map may be the last one, for whose orbits no time is left
+    if projected and (not others or _error(projected[0]) <= slack * min(map(_error, others))):
+        kept = projected
     least = min(kept, key=_score)
     explicit = [fit for fit in kept if fit.explicit]
     # left-out pairs are too few for a preference
@@ -329,17 +339,12 @@ def best(
         kept = explicit
         least = min(explicit, key=_score)
     alike = [fit for fit in kept if fit is least or _is_alike(fit, least, errors)]
-    return min((fit for fit in alike if fit.explicit >= least.explicit), key=_simplest)
+    return min((fit for fit in alike if fit.explicit >= least.explicit), key=_parameters)
 
 
 _error = attrgetter("error")
 _score = attrgetter("score")
-
-
-def _simplest(fit: Fit) -> tuple[bool, int]:
-    """Return what orders maps of like errors: those that keep invariants first, small ones next."""
-    keeps_some = isinstance(fit.model, Model) and fit.model.invariants is not None
-    return not keeps_some, fit.parameters
+_parameters = attrgetter("parameters")
 
 
 def _preferred(

@@ -38,23 +38,17 @@ class KeptInvariants(Kind):
         return None
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
-        """Whether the best map keeps no structure, and is not exact for as long as it is iterated.
-
-        A map with several new states in each call has no one state to project.
-        """
-        if not fits:
+        """Whether the best map keeps no structure, or loses orbits, and is not exact."""
+        if not _projectable(fits):
             return False
         choice = best(fits)
-        model = choice.model
-        plain = isinstance(model, Model) and not choice.structured and model.invariants is None
-        if not plain or model.prediction_window > 1 or model.moving != model.dim:
-            return False
         is_lost = choice.orbits is not None and choice.orbits.lost > 0
-        return choice.error > TOLERANCES.exact or is_lost
+        plain = not (choice.structured or choice.keeps_invariants)
+        return is_lost or (plain and choice.error > TOLERANCES.exact)
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
-        """Find the invariants of the best map, and let a copy of it keep them."""
-        choice = best(fits)
+        """Find the invariants of the best map without structure, and let a copy of it keep them."""
+        choice = best(_projectable(fits))
         invariants = find_invariants(choice.model, data, choice.error)
         if invariants is None:
             return
@@ -68,3 +62,15 @@ class KeptInvariants(Kind):
             error = max(error, data.known_error(model))
         size = f"{choice.size}, {model.invariant_words}"
         train.record(model, size, error, deviation, choice.history, choice.judged_by)
+
+
+def _projectable(fits: Sequence[Fit]) -> list[Fit]:
+    """Return the fits of models without structure that have one new state to project."""
+    return [
+        fit
+        for fit in fits
+        if isinstance(fit.model, Model)
+        and not (fit.structured or fit.segment or fit.keeps_invariants)
+        and fit.model.prediction_window == 1
+        and fit.model.moving == fit.model.dim
+    ]
