@@ -23,7 +23,6 @@ from vpintegrator.rich_display import duration
 from vpintegrator.runtime.interrupts import BEYOND, held_back, stopping, until
 from vpintegrator.training.kinds import KINDS, kinds_of_windows, regressions
 from vpintegrator.training.kinds.classical import ClassicalMethods
-from vpintegrator.training.kinds.invariants import KeptInvariants
 from vpintegrator.training.kinds.kind import Kind
 from vpintegrator.training.one_step import one_step
 from vpintegrator.training.options import Budget
@@ -145,7 +144,7 @@ def fit(
     are_kinds = isinstance(kinds, Sequence) and all(isinstance(kind, Kind) for kind in kinds)
     if not are_kinds or not kinds:
         raise InputError("kinds must be one or more kinds of maps, such as [search('vpff')]")
-    are_default = kinds is KINDS
+    followers = [kind for kind in kinds if kind.follows]
     if window is not None and whole("window", window) > 1:
         if kinds is not KINDS:
             raise InputError(
@@ -165,11 +164,12 @@ def fit(
     with held_back() as signals, opened(data, step, claim) as dataset:
         training_data = TrainingData(without_broken_structure(dataset), equations)
         classical = [ClassicalMethods()] if is_cheapest and equations else []
-        tried: list[Kind] = [*kinds, *classical]
+        tried: list[Kind] = [*(kind for kind in kinds if not kind.follows), *classical]
         if not training_data.may_be_incomplete or required is not None:
             finds = None
         train = partial(Trainer, seed=seed, form=required)
-        share = SEARCHED if len(tried) > 1 else 1.0  # of several kinds one is chosen by orbits
+        # of several kinds one is chosen by orbits
+        share = SEARCHED if len(tried) + len(followers) > 1 else 1.0
         searching = budget.part(share, epochs=budget.epochs)
         trials = _Trials(training_data, searching, train, is_cheapest, required)
         stopped_by = trials.run(tried, progress, finds)
@@ -182,16 +182,17 @@ def fit(
                     "give more seconds"
                 )
         candidates = [fit for fit in fits if fit not in trials.left_out] or fits
-        if len(candidates) > 1 and not is_cheapest and stopped_by != "interrupt":
+        is_chosen = len(candidates) > 1 or bool(followers)
+        if is_chosen and not is_cheapest and stopped_by != "interrupt":
             with budget.hold(BEYOND):
                 judged = iterated(candidates, training_data)
                 by_orbits = {id(fit): new for fit, new in zip(candidates, judged, strict=True)}
                 fits = [by_orbits.get(id(fit), fit) for fit in fits]
-                if are_default and required is None:
-                    kept = trials.followed_by(KeptInvariants(), judged)
-                    kept = [with_orbits(fit, training_data) for fit in kept]
-                    judged += kept
-                    fits += kept
+                for kind in followers if required is None else []:
+                    made = trials.followed_by(kind, judged)
+                    made = [with_orbits(fit, training_data) for fit in made]
+                    judged += made
+                    fits += made
             candidates = judged
         choice = best(candidates)
         if is_cheapest and stopped_by != "interrupt":

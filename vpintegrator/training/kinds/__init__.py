@@ -13,6 +13,7 @@ from vpintegrator.models.stored import arguments_of
 from vpintegrator.training.kinds.additive import AdditiveHamiltonians
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
+from vpintegrator.training.kinds.invariants import KeptInvariants
 from vpintegrator.training.kinds.kind import Kind, ModelKind
 from vpintegrator.training.kinds.lagrangian import DiscreteLagrangians
 from vpintegrator.training.kinds.unstructured import (
@@ -37,6 +38,7 @@ KINDS: tuple[Kind, ...] = (
     Couplings(form="symplectic"),
     Couplings(form="volume"),
     WidestNetwork(),
+    KeptInvariants(),
 )
 
 

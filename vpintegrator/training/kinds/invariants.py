@@ -17,7 +17,7 @@ from vpintegrator.training.training_data import TrainingData
 class KeptInvariants(Kind):
     """A map without structure that is projected to keep what stays along the orbits of the data.
 
-    It takes the best map of the kinds before it. :func:`vpintegrator.fit` ends with it.
+    It takes the best map without structure of the other kinds.
 
     Examples
     --------
@@ -30,6 +30,7 @@ class KeptInvariants(Kind):
 
     name: ClassVar[str] = "kept invariants"
     structured: ClassVar[bool] = False
+    follows: ClassVar[bool] = True
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no such map, or None."""

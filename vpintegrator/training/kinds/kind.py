@@ -37,6 +37,8 @@ class Kind(ABC):
         Whether the maps are of positions and of as many momenta.
     of_observations
         Whether the maps are of states that may be incomplete.
+    follows
+        Whether the maps are made of the best one of the other kinds, after these.
     """
 
     name: ClassVar[str]
@@ -45,6 +47,7 @@ class Kind(ABC):
     iterative: ClassVar[bool] = False
     canonical: ClassVar[bool] = False
     of_observations: ClassVar[bool] = False
+    follows: ClassVar[bool] = False
 
     def unsuited(self, data: TrainingData) -> str | None:
         """Return the reason why no data of these components or claims have such a map, or None."""
