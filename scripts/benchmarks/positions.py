@@ -86,7 +86,10 @@ class Case:
         source = own if own.exists() else self.system
         observe = {k: v for k, v in self.observe.items() if not (fresh and k == "noise")}
         count = min(self.count, 100) if quick else self.count
-        size = {"trajectories": {"train": 40, "validation": 1, "test": 1}, "steps": AHEAD[1] + LONGEST}
+        size = {
+            "trajectories": {"train": 40, "validation": 1, "test": 1},
+            "steps": AHEAD[1] + LONGEST,
+        }
         if not fresh:
             size = {"count": count, "steps": self.steps}
         vary = {"vary": self.vary} if self.vary else {}

@@ -35,6 +35,7 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
     model=cli.text("NAME", "One of vp-show models. [the best of all kinds]"),
     equations=cli.flag("Use the equations of the system, too; by default the states alone."),
     search=cli.flag("Search the sizes of --model: functions, degree, depth."),
+    invariants=cli.flag("Let --model keep invariants that the orbits show."),
     window=cli.whole(1, "States that the model reads. [1; of a transformer 3]"),
     depth=cli.whole(1, "Number of layers. [of the model]"),
     width=cli.whole(1, "Neurons of a layer. [of the model]"),
@@ -72,6 +73,7 @@ def main(
     model: str | None,
     equations: bool,
     search: bool,
+    invariants: bool,
     set: tuple[str, ...],
     study: tuple[str, ...],
     start: Path | None,
@@ -106,6 +108,7 @@ def main(
     limits = cli.given(**{name: values.pop(name) for name in _LIMITS})
     if study:
         absent = {"start": start, "recipe": recipe, "search": search or None}
+        absent["invariants"] = invariants or None
         _refuse_beside_study(absent | limits | training)
         known = read_arguments(model, cli.given(**values), set)
         fixed = {key: value for key, value in known.items() if key != "reversing_symmetries"}
@@ -137,7 +140,13 @@ def main(
     if model is None and not (start or recipe):
         options.pop("window", None)
         _refuse_without_model(
-            [*options, *training, *(["set"] if set else []), *["search"] * search]
+            [
+                *options,
+                *training,
+                *(["set"] if set else []),
+                *["search"] * search,
+                *["invariants"] * invariants,
+            ]
         )
     arguments = read_arguments(model, options, set)
     wrong = [
@@ -166,9 +175,14 @@ def main(
     results = []
     for place, each in enumerate(paths, seed):
         kinds = kinds_asked(data, model, search, arguments, training, start, recipe, place)
+        if invariants:
+            kinds = [*kinds, vp.training.KeptInvariants()]
         results.append(
             _train(data, kinds, limits | {"seed": place, "window": window}, each, overwrite)
         )
+        if invariants and not results[-1].keeps_invariants:
+            reason = _why_no_invariants(results[-1])
+            cli.say(f"  no invariants are kept: {reason}")
         if results[-1].stopped_by == "interrupt":
             break
     if seeds > 1:
@@ -184,7 +198,7 @@ def main(
 
 def _refuse_beside_study(options: dict[str, Any]) -> None:
     """Refuse options that a study has no use for."""
-    for name in ("start", "recipe", "search", "target", "prefer", "device"):
+    for name in ("start", "recipe", "search", "invariants", "target", "prefer", "device"):
         if options.get(name) is not None:
             raise InputError(f"--{name} has no part in a study: leave out --{name}, or --study")
 
@@ -238,6 +252,15 @@ def _train(
         _judge(fit.model, data, path)
     cli.say(f"  written to {path}")
     return fit
+
+
+def _why_no_invariants(fit: Fit) -> str:
+    """Return the reason why a model keeps none."""
+    if fit.structured:
+        return "the model keeps a structure, which a projection would end"
+    if fit.model.prediction_window > 1:
+        return "several states are new in each call; add --set prediction_window=1"
+    return "the orbits show none, or the model errs more with them"
 
 
 def _say_trial(fit: Fit) -> None:

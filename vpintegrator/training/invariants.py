@@ -52,26 +52,40 @@ def find_invariants(model: Model, data: TrainingData, error: float) -> Invariant
     (2, 2)
     """
     train, held_out = _orbits(model, data)
-    most = model.dim - 1
-    if len(train) < ORBITS or not len(held_out) or most < 1:
+    if len(train) < ORBITS or not len(held_out) or model.dim < 2:
         return None
-    tolerance = min(max(error, EXACT), WORST)
-    spaces: list[_Polynomials] = []
-    for degree in range(1, DEGREE + 1):
-        if math.comb(degree + train[0][0].numel(), degree) > TERMS:
-            break
-        spaces.append(_Polynomials(model, degree, train, held_out))
-    count = len(spaces[0].gradients) if spaces else 0
-    known = np.zeros((count, model.dim, 0))  # gradients of those that were found
+    levels = [*dict.fromkeys((EXACT, min(max(error, EXACT), WORST)))]
+
+    def spaces(window: int, is_newest: bool = False) -> list[_Polynomials]:
+        """Return polynomials of rising degree, of which small ones may read one state alone."""
+        variables = model.dim * window
+        degrees = [d for d in range(1, DEGREE + 1) if math.comb(d + variables, d) <= TERMS]
+        return [_Polynomials(model, d, window, train, held_out, is_newest) for d in degrees]
+
+    # those of single states come first: a window that is not quite true changes the others
+    found = _independent(spaces(1), levels, model.dim - 1)
+    if model.window > 1 and len(found) < model.dim - 1:
+        own = [*spaces(model.window, is_newest=True), *spaces(model.window)]
+        more = _independent(own, levels, model.dim - 1)
+        found = more if len(more) > len(found) else found
+    return _together(model, found) if found else None
+
+
+def _independent(
+    spaces: list[_Polynomials], levels: list[float], most: int
+) -> list[tuple[_Polynomials, np.ndarray]]:
+    """Return invariants, each a space and its coefficients, with independent gradients."""
     found: list[tuple[_Polynomials, np.ndarray]] = []
-    for level in dict.fromkeys((EXACT, tolerance)):
+    if not spaces:
+        return found
+    count, dim, _ = spaces[0].gradients.shape
+    known = np.zeros((count, dim, 0))  # gradients of those that were found
+    for level in levels:
         for space in spaces:
             for coefficients in space.independent(known, level, most - len(found)):
                 found.append((space, coefficients))
                 known = np.concatenate([known, space.gradients @ coefficients[:, None]], -1)
-    if not found:
-        return None
-    return _together(model, found)
+    return found
 
 
 def _orbits(model: Model, data: TrainingData) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -110,6 +124,8 @@ class _Polynomials:
         The terms.
     directions : (term, direction)
         Orthonormal combinations of the terms.
+    used : (used,)
+        Numbers of the terms that count: all but the constant, or those of the newest state.
     changes : (direction,)
         Root mean square deviation of each from its mean, along held-out orbits.
     gradients : (window, dim, term)
@@ -120,20 +136,26 @@ class _Polynomials:
         self,
         model: Model,
         degree: int,
+        window: int,
         train: list[torch.Tensor],
         held_out: list[torch.Tensor],
+        is_newest: bool,
     ) -> None:
         check_time()
         periodic = [*model.coordinates.periods]
         self.layer = Invariants(
-            model.dim, 1, degree, window=model.window, periodic=periodic, dtype=torch.float64
+            model.dim, 1, degree, window=window, periodic=periodic, dtype=torch.float64
         )
         together = torch.cat(train)
         self.layer.adapt_to(self._read(together))
-        self.is_constant = (self.layer.orders.sum(1) == 0).numpy()
+        orders = self.layer.orders
+        others = orders[:, model.dim :] if is_newest else orders[:, :0]
+        self.used = np.flatnonzero(((orders.sum(1) > 0) & (others.sum(1) == 0)).numpy())
         triangle = np.linalg.qr(self._deviations(train), mode="r")
-        self.directions = np.linalg.svd(triangle)[2].T
-        changes = self._deviations(held_out) @ self.directions
+        own = np.linalg.svd(triangle)[2].T  # (used, direction)
+        self.directions = np.zeros((len(orders), own.shape[1]))
+        self.directions[self.used] = own
+        changes = self._deviations(held_out) @ own
         self.changes = np.sqrt((changes**2).mean(0))
         sample = together[:: -(-len(together) // SAMPLE)]
         self.gradients = self.layer.jet(self._read(sample))[1].numpy()
@@ -142,12 +164,9 @@ class _Polynomials:
         return windows[:, -1] if self.layer.window == 1 else windows
 
     def _deviations(self, orbits: list[torch.Tensor]) -> np.ndarray:
-        """Return deviations (row, term) from the mean of each orbit, none of the constant."""
+        """Return deviations (row, used) of the terms from their means over each orbit."""
         values = [self.layer.values(self._read(windows)).numpy() for windows in orbits]
-        rows = np.concatenate([each - each.mean(0) for each in values])
-        # no direction of small change: one function of the constant alone
-        rows[:, self.is_constant] = 1.0
-        return rows
+        return np.concatenate([each - each.mean(0) for each in values])[:, self.used]
 
     def independent(self, known: np.ndarray, level: float, most: int) -> list[np.ndarray]:
         """Return invariants (term,) with gradients independent of known ones and of each other.
