@@ -13,6 +13,8 @@ core-hours:
 
     python scripts/benchmarks/attention.py --folder measured --long --seconds 60 --seeds 5
     python scripts/benchmarks/attention.py --folder measured --long --grow --seconds 60 --seeds 5
+
+With ``--invariants`` models of one new state are projected to keep what stays along the orbits.
 """
 
 from __future__ import annotations
@@ -127,6 +129,7 @@ def errors(model: vp.models.Model, case: Case) -> tuple[float, float]:
 @click.option("--model", "models", multiple=True, help="Only these.")
 @click.option("--long", is_flag=True, help="Complete states, for 100,000 steps.")
 @click.option("--grow", is_flag=True, help="With --long: search the sizes, as vp-train --search.")
+@click.option("--invariants", is_flag=True, help="With --long: keep those that orbits show.")
 @click.option("--system", "systems", multiple=True, help="With --long: only these.")
 @click.option("--window", "windows", multiple=True, type=int, help="With --long: only these.")
 @click.option("--horizon", default=1, show_default=True, help="With --long: calls in a training.")
@@ -139,6 +142,7 @@ def main(
     models: tuple[str, ...],
     long: bool,
     grow: bool,
+    invariants: bool,
     systems: tuple[str, ...],
     windows: tuple[int, ...],
     horizon: int,
@@ -155,6 +159,7 @@ def main(
             seeds=seeds,
             grows=grow,
             training=TrainingOptions(horizon=horizon),
+            invariants=invariants,
         )
         return
     rows = []

@@ -19,7 +19,7 @@ from harness import machine, print_table, processor_seconds
 import numpy as np
 
 import vpintegrator as vp
-from vpintegrator.training import Kind, Network, TrainingOptions, search
+from vpintegrator.training import KeptInvariants, Kind, Network, TrainingOptions, search
 
 STEPS = (1_000, 100_000)  # of a long rollout
 TIME, ORBITS = 400.0, 24
@@ -83,6 +83,7 @@ def trained(
     seed: int,
     grows: bool,
     training: TrainingOptions | None = None,
+    invariants: bool = False,
 ) -> vp.models.Model:
     """Return the model of a seed, from its file if that is there."""
     if not path.exists():
@@ -90,8 +91,9 @@ def trained(
         if row.new < row.window:
             arguments["prediction_window"] = row.new
         kind = kind_of(row.model, arguments, grows, training or TrainingOptions())
+        kinds = [kind, KeptInvariants()] if invariants else [kind]
         with processor_seconds():
-            result = vp.fit(data, [kind], seconds=seconds, seed=seed)
+            result = vp.fit(data, kinds, seconds=seconds, seed=seed)
         vp.save(result.model, path)
     return vp.load(path)
 
@@ -185,6 +187,7 @@ def compare_windows(
     training: TrainingOptions | None = None,
     steps: Sequence[int] = STEPS,
     count: int | None = None,
+    invariants: bool = False,
 ) -> None:
     """Train and measure all rows of the systems, one seed of each after the other, and print."""
     for name in systems:
@@ -193,6 +196,8 @@ def compare_windows(
         if not data.exists():
             vp.generate(system, data, steps=LENGTH, seed=1, count=count or 2_000)
         rows = rows_of(system, models, windows)
+        if invariants:  # a projection moves one new state
+            rows = [row for row in rows if row.new == 1 and row.model not in CONTROLS]
         records: dict[Row, list[dict[str, Any]]] = {row: [] for row in rows}
         for seed in range(seeds):
             for row in rows:
@@ -200,10 +205,12 @@ def compare_windows(
                 horizon = (
                     f"-horizon-{training.horizon}" if training and training.horizon > 1 else ""
                 )
-                path = folder / f"{prefix}{horizon}-{row.label}-{seed}.safetensors"
+                kept = "-invariants" * invariants
+                path = folder / f"{prefix}{horizon}{kept}-{row.label}-{seed}.safetensors"
                 record = path.with_suffix(".json")
                 if not record.exists():
                     options = {"seconds": seconds, "seed": seed, "grows": grows}
+                    options["invariants"] = invariants
                     model = trained(data, row, path, training=training, **options)
                     record.write_text(json.dumps(long_rollout(model, system, steps)))
                 records[row].append(json.loads(record.read_text()))
