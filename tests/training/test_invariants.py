@@ -60,6 +60,19 @@ def test_those_of_windows_are_found(data):
     assert find_invariants(untrained(seen, window=2), seen, 1e-6).count == 1  # less than dim
 
 
+@pytest.mark.parametrize("damping", [0.0, 1e-4])
+def test_a_slow_decay_below_the_noise_is_no_invariant(damping):
+    random = np.random.default_rng(0)
+    times = 0.1 * np.arange(21)
+    phase = random.uniform(0, 2 * np.pi, (100, 1))
+    radius = random.uniform(0.5, 1.5, (100, 1)) * np.exp(-damping * times)
+    states = np.stack([radius * np.cos(times + phase), -radius * np.sin(times + phase)], -1)
+    states += 1e-4 * random.normal(size=states.shape)
+    own = TrainingData(vp.import_dataset(states, "turn.h5", step=0.1, overwrite=True))
+    found = find_invariants(untrained(own), own, 1.5e-4)
+    assert (found is None) == bool(damping)
+
+
 def test_noise_and_few_orbits_show_none(data):
     noisy = data("rigid-body", noise=1e-2)
     assert find_invariants(untrained(noisy), noisy, 1e-6) is None

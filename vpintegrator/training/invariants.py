@@ -25,6 +25,7 @@ SAMPLE = 300  # windows at which gradients are compared
 ORBITS = 8  # fewest training orbits: functions that are constant along few say nothing of others
 EXACT = 1e-12  # change along orbits, relative to the spread, that is rounding
 WORST = 1e-3  # largest change of what is an invariant
+DRIFT = 6.0  # ratio of variances (F) above which changes along orbits are no chance
 INDEPENDENT = 1e-2  # part of a squared gradient that those before do not give, at least
 
 
@@ -80,11 +81,15 @@ def _independent(
         return found
     count, dim, _ = spaces[0].gradients.shape
     known = np.zeros((count, dim, 0))  # gradients of those that were found
+    slow = [space.slowest for space in spaces]
     for level in levels:
         for space in spaces:
-            for coefficients in space.independent(known, level, most - len(found)):
+            own, is_drifting = space.independent(known, slow, level, most - len(found))
+            for coefficients in own:
                 found.append((space, coefficients))
                 known = np.concatenate([known, space.gradients @ coefficients[:, None]], -1)
+            if is_drifting:  # functions of what drifts, of higher degrees, may hide that
+                return found
     return found
 
 
@@ -128,6 +133,8 @@ class _Polynomials:
         Numbers of the terms that count: all but the constant, or those of the newest state.
     changes : (direction,)
         Root mean square deviation of each from its mean, along held-out orbits.
+    ends : (orbit, 2, used)
+        Values of the terms at the first and the last state of each orbit.
     gradients : (window, dim, term)
         Derivatives of the terms by the newest state, at some windows.
     """
@@ -157,6 +164,8 @@ class _Polynomials:
         self.directions[self.used] = own
         changes = self._deviations(held_out) @ own
         self.changes = np.sqrt((changes**2).mean(0))
+        ends = self._values([each[[0, -1]] for each in (*train, *held_out)])  # (2 orbits, used)
+        self.ends = ends.reshape(-1, 2, len(self.used))
         sample = together[:: -(-len(together) // SAMPLE)]
         self.gradients = self.layer.jet(self._read(sample))[1].numpy()
 
@@ -165,16 +174,51 @@ class _Polynomials:
 
     def _deviations(self, orbits: list[torch.Tensor]) -> np.ndarray:
         """Return deviations (row, used) of the terms from their means over each orbit."""
-        values = [self.layer.values(self._read(windows)).numpy() for windows in orbits]
-        return np.concatenate([each - each.mean(0) for each in values])[:, self.used]
+        counts = np.cumsum([len(windows) for windows in orbits])[:-1]
+        return np.concatenate([x - x.mean(0) for x in np.split(self._values(orbits), counts)])
 
-    def independent(self, known: np.ndarray, level: float, most: int) -> list[np.ndarray]:
+    def _values(self, orbits: list[torch.Tensor]) -> np.ndarray:
+        """Return values (row, used) of the terms."""
+        values = self.layer.values(self._read(torch.cat(orbits))).numpy()
+        return np.asarray(values[:, self.used])
+
+    @property
+    def slowest(self) -> np.ndarray:
+        """Values (orbit,) of the function that changes least, in the middle of each orbit."""
+        coefficients = self.directions[self.used, np.argmin(self.changes)]
+        return np.asarray(self.ends.mean(1) @ coefficients)
+
+    def drifts(self, coefficients: np.ndarray, slow: list[np.ndarray]) -> bool:
+        """Whether a function changes from the first to the last state by more than chance.
+
+        Noise hides a slow decay in each orbit, not in all of them: the changes depend on slow
+        functions (orbit,).
+        """
+        first, last = np.moveaxis(self.ends @ coefficients[self.used], 1, 0)  # (orbit,) each
+        columns = np.stack([np.ones_like(first), (first + last) / 2, *slow], 1)
+        if len(columns) <= 2 * columns.shape[1]:
+            return False
+        change = last - first
+        Q, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+        Q = Q[:, sizes > 1e-8 * sizes[0]]
+        explained = Q.T @ change
+        rest = change @ change - explained @ explained
+        freedom = (len(change) - Q.shape[1]) / Q.shape[1]
+        return bool(freedom * (explained @ explained) > DRIFT * max(rest, 1e-300))
+
+    def independent(
+        self, known: np.ndarray, slow: list[np.ndarray], level: float, most: int
+    ) -> tuple[list[np.ndarray], bool]:
         """Return invariants (term,) with gradients independent of known ones and of each other.
+
+        Also whether the next one would drift.
 
         Parameters
         ----------
         known : (window, dim, count)
             Gradients of invariants that are known.
+        slow
+            Values (orbit,) of slow functions, see :meth:`drifts`.
         level
             Largest change along held-out orbits, relative to the gradient.
         most
@@ -198,9 +242,11 @@ class _Polynomials:
             change = np.sqrt(((self.directions.T @ coefficients * self.changes) ** 2).sum())
             if change > level:
                 break
+            if change > EXACT and self.drifts(coefficients, slow):
+                return result, True
             result.append(coefficients)
             known = np.concatenate([known, gradient[:, :, None] / size], -1)
-        return result
+        return result, False
 
 
 def _together(model: Model, found: list[tuple[_Polynomials, np.ndarray]]) -> Invariants:
