@@ -274,3 +274,19 @@ def test_reversing_symmetries_can_be_left_out(run, done, body):
     assert refused(result, "they are those of the system, or none")
     result = run(main, body, "--model", "resnet", *options[:2], "-o", "c")
     assert refused(result, "reversing_symmetries")
+
+
+def test_invariants_are_kept_where_a_model_has_one_new_state(run, done, body):
+    named = ("--model", "polynomial", "--set", "degree=4", "--invariants")
+    assert "keeps 2 invariants found in the data" in done(main, body, *named)
+    model = load("body-polynomial.safetensors")
+    assert "keeps 2 invariants" in model.remark
+    assert 0 < model.record.history.test_error < 1e-3
+    assert "add --set prediction_window=1" in done(
+        main, body, "--model", "transformer", "--epochs", "2", "--invariants"
+    )
+    output = done(main, body, *SMALL, "--epochs", "2", "--invariants")
+    assert "no invariants are kept: the model keeps a structure" in output
+    assert refused(run(main, body, "--invariants"), "--invariants has no effect")
+    study = ("--study", "width=2,4", "--invariants")
+    assert refused(run(main, body, "--model", "vpff", *study), "has no part in a study")

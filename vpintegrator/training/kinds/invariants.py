@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from vpintegrator.models import Model
@@ -54,6 +55,8 @@ class KeptInvariants(Kind):
         if invariants is None:
             return
         model = copy.deepcopy(choice.model)
+        history = copy.deepcopy(choice.history)
+        model.record = replace(model.record, history=history)
         model.keep(invariants)
         error = choice.error
         deviation = choice.deviation
@@ -62,7 +65,7 @@ class KeptInvariants(Kind):
         else:  # left-out pairs were judged before
             error = max(error, data.known_error(model))
         size = f"{choice.size}, {model.invariant_words}"
-        train.record(model, size, error, deviation, choice.history, choice.judged_by)
+        train.record(model, size, error, deviation, history, choice.judged_by)
 
 
 def _projectable(fits: Sequence[Fit]) -> list[Fit]:
