@@ -24,6 +24,7 @@ from vpintegrator.storage.files import replacing
 
 SPEED = (
     "rollout",
+    "windows",
     "polynomials",
     "training",
     "generation",

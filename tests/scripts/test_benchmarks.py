@@ -133,6 +133,23 @@ def test_gradients(script):
     assert [row[1] for row in rows] == [*gradients.METHODS, "torchdiffeq rk4"]
 
 
+def test_long_windows(script, compiler):
+    header, row = cells(run(script("windows"), "--quick", "--markdown"))
+    assert header[:4] == ["model", "window", "operations", "made in"]
+    assert row[:2] == ["vpt", "4"]
+
+
+def test_attention_on_windows_of_incomplete_states(script, tmp_path):
+    options = ("--quick", "--seconds", "1", "--seeds", "1", "--cases", "unseen", "--windows", "2")
+    arguments = ("--folder", tmp_path, *options, "--models", "transformer,ridge", "--markdown")
+    header, row = cells(run(script("incomplete_windows"), *arguments))
+    assert header == ["window", "transformer", "ridge"]
+    assert row[0] == "2"
+    assert float(row[2].split("/")[0]) < 0.1
+    files = {path.name for path in tmp_path.glob("*.json")}
+    assert files == {"unseen-transformer-2-0.json", "unseen-ridge-2-0.json"}
+
+
 def test_training(script, compiler, monkeypatch):
     """As if JAX were not installed; a layer of the network, not three."""
 
