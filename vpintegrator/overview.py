@@ -613,6 +613,7 @@ def model_facts(model: Model) -> dict[str, Any]:
         "form": model.structure.form,
         "structure": [*model.structure.words, *["invertible"] * model.invertible],
         "measure_preserving": model.measure_preserving,
+        "invariants": {} if model.invariants is None else model.invariants.sizes,
         "reversing_symmetries": len(model.reversing_symmetries),
         "family": dict(model.ranges),
         "region": {} if origin.domain is None else asdict(origin.domain),
