@@ -66,8 +66,9 @@ def find_invariants(model: Model, data: TrainingData, error: float) -> Invariant
     # those of single states come first: a window that is not quite true changes the others
     found = _independent(spaces(1), levels, model.dim - 1)
     if model.window > 1 and len(found) < model.dim - 1:
+        # what is only nearly constant may grow where older states of the window count
         own = [*spaces(model.window, is_newest=True), *spaces(model.window)]
-        more = _independent(own, levels, model.dim - 1)
+        more = _independent(own, [EXACT], model.dim - 1)
         found = more if len(more) > len(found) else found
     return _together(model, found) if found else None
 

@@ -292,7 +292,8 @@ def best(
     - one with the structure of the system, up to ``slack`` times that of one without it;
     - an explicit one, which costs less, up to ``slack`` times that of an implicit one, or below
       ``rounding``;
-    - one that keeps invariants, up to ``slack`` times that of another one without structure;
+    - one that keeps invariants, up to ``slack`` times that of another one without structure, if it
+      loses no more orbits;
     - the smallest of those that differ by less than ``errors`` standard errors.
 
     Parameters
@@ -325,11 +326,7 @@ def best(
         kept = last
     structured = [fit for fit in kept if fit.structured]
     kept = _preferred(structured, [fit for fit in kept if not fit.structured], slack, errors)
-    projected = [fit for fit in kept if fit.keeps_invariants]
-    others = [fit for fit in kept if not fit.keeps_invariants]
-    # by one step: a projected map may be the last one, for whose orbits no time is left
-    if projected and (not others or _error(projected[0]) <= slack * min(map(_error, others))):
-        kept = projected
+    kept = _projected(kept, slack)
     least = min(kept, key=_score)
     explicit = [fit for fit in kept if fit.explicit]
     # left-out pairs are too few for a preference
@@ -357,6 +354,24 @@ def _preferred(
     near = min(wanted, key=_score)
     is_near = near.score <= slack * least.score or _is_alike(near, least, errors)
     return wanted if is_near else others
+
+
+def _projected(fits: Sequence[Fit], slack: float) -> Sequence[Fit]:
+    """Return the maps that keep invariants, or the others where these err or lose less.
+
+    One step counts: a projected map may be the last one, for whose orbits no time is left.
+    """
+    others = [fit for fit in fits if not fit.keeps_invariants]
+    fewest = min((fit.orbits.lost for fit in others if fit.orbits), default=math.inf)
+    limit = slack * min(map(_error, others), default=math.inf)
+    wanted = [
+        fit
+        for fit in fits
+        if fit.keeps_invariants
+        and fit.error <= limit
+        and (fit.orbits is None or fit.orbits.lost <= fewest)
+    ]
+    return wanted or others or fits
 
 
 def _is_alike(fit: Fit, least: Fit, errors: float) -> bool:
