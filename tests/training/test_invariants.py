@@ -73,6 +73,11 @@ def test_a_slow_decay_below_the_noise_is_no_invariant(damping):
     assert (found is None) == bool(damping)
 
 
+def test_long_orbits(data):
+    long = data("rigid-body", count=15, steps=2_000)
+    assert find_invariants(untrained(long), long, 1e-6).count == 2
+
+
 def test_noise_and_few_orbits_show_none(data):
     noisy = data("rigid-body", noise=1e-2)
     assert find_invariants(untrained(noisy), noisy, 1e-6) is None

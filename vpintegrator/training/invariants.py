@@ -58,7 +58,7 @@ def find_invariants(model: Model, data: TrainingData, error: float) -> Invariant
     levels = [*dict.fromkeys((EXACT, min(max(error, EXACT), WORST)))]
 
     def spaces(window: int, is_newest: bool = False) -> list[_Polynomials]:
-        """Return polynomials of rising degree, of which small ones may read one state alone."""
+        """Return polynomials of windows by degree, or of their newest states alone."""
         variables = model.dim * window
         degrees = [d for d in range(1, DEGREE + 1) if math.comb(d + variables, d) <= TERMS]
         return [_Polynomials(model, d, window, train, held_out, is_newest) for d in degrees]
@@ -108,16 +108,18 @@ def _orbits(model: Model, data: TrainingData) -> tuple[list[torch.Tensor], list[
 
 
 def _windows(model: Model, states: np.ndarray) -> list[torch.Tensor]:
-    """Return the whole windows of each orbit that has several of them."""
-    count, times, _ = states.shape
-    every = -(-count * times // ROWS)
+    """Return whole windows of each orbit that has several of them, evenly spaced in long ones."""
+    chosen = states[:: -(-len(states) // (ROWS // 3))]
+    most = max(ROWS // len(chosen), 3)
     result = []
-    for orbit in torch.from_numpy(states[:: max(every, 1)]):
-        windows = orbit.unfold(0, model.window, 1).mT if times >= model.window else orbit[:0]
+    for orbit in torch.from_numpy(chosen):
+        windows = orbit.unfold(0, model.window, 1).mT if len(orbit) >= model.window else orbit[:0]
         windows = windows[torch.isfinite(windows).flatten(1).all(1)]
         if len(windows) > 1:
+            places = np.linspace(0, len(windows) - 1, min(most, len(windows))).round()
+            some = windows[places.astype(int)].to(model.scale)
             with torch.no_grad():
-                result.append(model.coordinates(windows.to(model.scale)).double().cpu())
+                result.append(model.coordinates(some).double().cpu())
     return result
 
 
