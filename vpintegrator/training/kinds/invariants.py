@@ -64,7 +64,8 @@ class KeptInvariants(Kind):
             error, deviation = data.held_out_error(model)
         else:  # left-out pairs were judged before
             error = max(error, data.known_error(model))
-        size = f"{choice.size}, {model.invariant_words}"
+        count = invariants.count
+        size = f"{choice.size}, {count} invariant{'s' * (count > 1)}"
         train.record(model, size, error, deviation, history, choice.judged_by)
 
 
