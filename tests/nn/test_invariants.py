@@ -1,4 +1,4 @@
-"""Invariants: their derivatives, and maps that are projected to keep them."""
+"""PolynomialInvariants: their derivatives, and maps that are projected to keep them."""
 
 import math
 
@@ -21,7 +21,7 @@ class Turned(Layer):
     def __init__(self, dim):
         super().__init__()
         self.angle = torch.nn.Parameter(torch.tensor(0.1))
-        self.invariants = nn.Invariants(dim, 1, 2)
+        self.invariants = nn.PolynomialInvariants(dim, 1, 2)
         self.invariants.coefficients[1:] = 1.0
 
     def forward(self, z):
@@ -35,7 +35,9 @@ EXAMPLES = {"invariants": lambda d, T: Turned(d)}
 
 
 def random_invariants(dim, count, degree, window, seed, periodic=()):
-    layer = nn.Invariants(dim, count, degree, window=window, periodic=periodic, dtype=torch.float64)
+    layer = nn.PolynomialInvariants(
+        dim, count, degree, window=window, periodic=periodic, dtype=torch.float64
+    )
     generator = torch.Generator().manual_seed(seed)
     layer.coefficients.copy_(torch.randn(layer.coefficients.shape, generator=generator))
     return layer
@@ -109,11 +111,11 @@ def test_what_cannot_keep_them():
     with pytest.raises(InputError, match="read 2 states of 2 components, the model has 1 of 2"):
         vp.models.ResidualNetwork(dim=2).keep(layer)
     with pytest.raises(InputError, match="count"):
-        nn.Invariants(2, 2)
+        nn.PolynomialInvariants(2, 2)
 
 
 def test_a_start_where_gradients_vanish_stays_finite():
-    circle = nn.Invariants(2, 1, 2, dtype=torch.float64)
+    circle = nn.PolynomialInvariants(2, 1, 2, dtype=torch.float64)
     circle.coefficients[circle.orders.amax(1) == 2] = 1.0
     rest = torch.zeros(1, 1, 2, dtype=torch.float64)
     assert math.isfinite(float(circle.kept(rest, rest).abs().max()))

@@ -1,4 +1,4 @@
-"""Invariants that data show, and the maps that keep them."""
+"""PolynomialInvariants that data show, and the maps that keep them."""
 
 import numpy as np
 import pytest

@@ -30,7 +30,7 @@ from vpintegrator.models.registry import DESCRIPTIONS
 from vpintegrator.models.stored import Member, Origin, Record, Stored
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import Reversible, having, is_invertible
-from vpintegrator.nn.invariants import Invariants
+from vpintegrator.nn.invariants import PolynomialInvariants
 from vpintegrator.nn.layer import as_dtype, beside, last_size, parameters_for
 from vpintegrator.nn.symmetry import fixed_point_projection
 
@@ -110,7 +110,7 @@ class Model(Stored, Map):
         Its training, stored with it.
     choices : list of str
         Choices of ``vpintegrator.models.build`` without request, a sentence each.
-    invariants : vpintegrator.nn.Invariants or None
+    invariants : vpintegrator.nn.PolynomialInvariants or None
         Functions of normalised states that a projection keeps, see :meth:`keep`.
     seen : ndarray (state, dim) or None
         Some of the states that the model was adapted to; machine code is checked on them.
@@ -138,7 +138,7 @@ class Model(Stored, Map):
 
     name: str = ""
     core: Any
-    invariants: Invariants | None
+    invariants: PolynomialInvariants | None
     linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
     canonical: ClassVar[bool] = False  # built for states (q, p)
     fixed_window: ClassVar[int] = 1  # states read by a class without the argument ``window``
@@ -413,7 +413,7 @@ class Model(Stored, Map):
         new = self.coordinates.inverse(after[..., -1:, :])  # (..., 1, dim)
         return torch.cat([images[..., :-1, :], new], -2)  # (..., window, dim)
 
-    def keep(self, invariants: Invariants) -> None:
+    def keep(self, invariants: PolynomialInvariants) -> None:
         """Let the map that is iterated keep invariants, by a projection of each new state.
 
         It keeps neither volume nor a form then. A new normalisation takes the invariants away, as
@@ -432,7 +432,7 @@ class Model(Stored, Map):
         Examples
         --------
         >>> model = vp.models.ResidualNetwork(dim=2)
-        >>> radius = vp.nn.Invariants(dim=2, degree=2, dtype=torch.float64)
+        >>> radius = vp.nn.PolynomialInvariants(dim=2, degree=2, dtype=torch.float64)
         >>> radius.coefficients[radius.orders.amax(1) == 2] = 1.0  # T_2(x) + T_2(y)
         >>> model.keep(radius)
         >>> states = vp.rollout(model, [[[0.6, 0.8]]], 50)

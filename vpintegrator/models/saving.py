@@ -35,7 +35,7 @@ from vpintegrator.models.model import Model
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.stored import CURVES, History, Member, Origin, Record
 from vpintegrator.models.wrapped import WrappedModel
-from vpintegrator.nn.invariants import Invariants
+from vpintegrator.nn.invariants import PolynomialInvariants
 from vpintegrator.nn.layer import as_dtype
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.files import check_version, replacing
@@ -402,7 +402,7 @@ def _model(
         model.set_coordinates(**coordinates)
         if "invariants" in header:
             sizes = read_json(header["invariants"], "invariants")
-            model.keep(Invariants(model.dim, **sizes, dtype=dtype))
+            model.keep(PolynomialInvariants(model.dim, **sizes, dtype=dtype))
     except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
         name = source.__name__ if isinstance(source, type) else type(source).__name__
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__

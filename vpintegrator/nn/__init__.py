@@ -61,7 +61,7 @@ from vpintegrator.nn.gradient_coupling import GradientShear as GradientShear
 from vpintegrator.nn.gradient_coupling import HenonMap as HenonMap
 from vpintegrator.nn.gradient_coupling import NeuronPotential as NeuronPotential
 from vpintegrator.nn.gradient_coupling import QuadraticPotential as QuadraticPotential
-from vpintegrator.nn.invariants import Invariants as Invariants
+from vpintegrator.nn.invariants import PolynomialInvariants as PolynomialInvariants
 from vpintegrator.nn.lift import Lifted as Lifted
 from vpintegrator.nn.multihead_rotations import (
     MultiHeadVolumePreservingAttention as MultiHeadVolumePreservingAttention,

@@ -15,7 +15,7 @@ STEPS = 4  # of Newton's method: errors of 0.1 fall to rounding
 _DAMPING = 1e3  # in units of rounding, relative to the gradients, which may vanish
 
 
-class Invariants(WindowPolynomials):
+class PolynomialInvariants(WindowPolynomials):
     r"""Polynomials of states or windows that do not change along orbits, such as energies.
 
     .. math:: I_j(z_1, \dots, z_T) = \sum_e c_{ej} \prod_i T_{e_i}(u_i)
@@ -50,7 +50,7 @@ class Invariants(WindowPolynomials):
 
     Examples
     --------
-    >>> energy = vp.nn.Invariants(dim=2, degree=2)
+    >>> energy = vp.nn.PolynomialInvariants(dim=2, degree=2)
     >>> energy.adapt(torch.tensor([[-1.0, -1.0], [1.0, 1.0]]))
     >>> squares = torch.tensor([list(e) in ([2, 0], [0, 2]) for e in energy.orders.tolist()])
     >>> energy.coefficients[squares] = 1.0

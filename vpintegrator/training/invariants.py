@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from vpintegrator.models import Model
-from vpintegrator.nn import Invariants
+from vpintegrator.nn import PolynomialInvariants
 from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.training.training_data import TrainingData
 
@@ -29,7 +29,7 @@ DRIFT = 6.0  # ratio of variances (F) above which changes along orbits are no ch
 INDEPENDENT = 1e-2  # part of a squared gradient that those before do not give, at least
 
 
-def find_invariants(model: Model, data: TrainingData, error: float) -> Invariants | None:
+def find_invariants(model: Model, data: TrainingData, error: float) -> PolynomialInvariants | None:
     """Return invariants of the normalised windows that a model reads, or None where there are none.
 
     Parameters
@@ -153,7 +153,7 @@ class _Polynomials:
     ) -> None:
         check_time()
         periodic = [*model.coordinates.periods]
-        self.layer = Invariants(
+        self.layer = PolynomialInvariants(
             model.dim, 1, degree, window=window, periodic=periodic, dtype=torch.float64
         )
         together = torch.cat(train)
@@ -252,11 +252,11 @@ class _Polynomials:
         return result, False
 
 
-def _together(model: Model, found: list[tuple[_Polynomials, np.ndarray]]) -> Invariants:
+def _together(model: Model, found: list[tuple[_Polynomials, np.ndarray]]) -> PolynomialInvariants:
     """Return one layer of all invariants: terms of lower degrees are among those of the highest."""
     space = max((space for space, _ in found), key=lambda each: each.layer.degree)
     sizes = {**space.layer.sizes, "count": len(found)}
-    result = Invariants(model.dim, **sizes, dtype=torch.float64)
+    result = PolynomialInvariants(model.dim, **sizes, dtype=torch.float64)
     result.load_state_dict(space.layer.state_dict() | {"coefficients": result.coefficients})
     places = {tuple(term): n for n, term in enumerate(result.chosen.tolist())}
     for k, (own, coefficients) in enumerate(found):
