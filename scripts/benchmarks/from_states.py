@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from harness import machine, print_table, use_threads, write_result
+from harness import machine, names, print_table, use_threads, write_result
 
 # isort: split
 
@@ -274,9 +274,7 @@ def main(
     use_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
     known = (OURS, *LEARNERS)
-    chosen = known if learners is None else [each.strip() for each in learners.split(",")]
-    if unknown := [each for each in chosen if each not in known]:
-        raise InputError(f"--learners: '{unknown[0]}' is none of {', '.join(known)}")
+    chosen = names("--learners", learners, known)
     sources = (*CATALOGUE, *OTHERS) if systems is None else systems.split(",")
     cases = itertools.product(seeds.split(","), sources, counts.split(","))
     results = []

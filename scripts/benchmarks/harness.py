@@ -333,6 +333,15 @@ def ratio(peer: float, ours: float) -> str:
     return f"{value:,.0f} x" if value >= 100 else f"{value:.3g} x"
 
 
+def names(option: str, given: str | None, known: tuple[str, ...]) -> list[str]:
+    """Names of an option, in a list with commas; all where it is not given."""
+    chosen = list(known) if given is None else [name.strip() for name in given.split(",")]
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"{option}: '{name}' is none of {', '.join(known)}")
+    return chosen
+
+
 def print_table(
     title: str,
     columns: Sequence[str],

@@ -18,14 +18,13 @@ from statistics import median
 from typing import Any
 
 import click
-from harness import machine, print_table, processor_time, use_threads, write_result
+from harness import benchmark, machine, names, print_table, processor_time, write_result
 from plain_learners import mlp
-from positions import AHEAD, CASES, Case, Judge, chosen, fit, positions, ridge
+from positions import AHEAD, CASES, Case, Judge, fit, positions, ridge
 
 # isort: split
 
 import vpintegrator as vp
-from vpintegrator.cli.command import PlainCommand
 
 LONG: dict[str, Any] = {"count": 572, "steps": 22}  # orbits that hold windows of 16 states
 DATA = {
@@ -93,16 +92,12 @@ def cell(results: list[dict[str, Any]]) -> str:
     return f"{one:.1e}/{far}/{median(r['lost'] for r in results):g}"
 
 
-@click.command(cls=PlainCommand)
+@benchmark(seconds=60.0)
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), required=True)
 @click.option("--cases", metavar="NAME,...", help=f"Some of {', '.join(DATA)}.")
 @click.option("--models", metavar="NAME,...", help=f"Some of {', '.join(ATTENTION + CONTROLS)}.")
 @click.option("--windows", metavar="NUMBER,...", default="2,4,8,16", show_default=True)
 @click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True)
-@click.option("--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True)
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--quick", is_flag=True, help="Few orbits: a try-out, no measurement.")
-@click.option("--markdown", is_flag=True, help="Print tables as Markdown.")
 def main(
     folder: Path,
     cases: str | None,
@@ -112,17 +107,15 @@ def main(
     seconds: float,
     threads: int,
     quick: bool,
-    markdown: bool,
 ) -> None:
     """Measure every model at every window; what is in the folder is not measured again."""
-    use_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
-    names = chosen("--cases", cases, tuple(DATA))
-    wanted = chosen("--models", models, (*ATTENTION, *CONTROLS))
-    sizes = [int(each) for each in chosen("--windows", windows, tuple(map(str, WINDOWS)))]
+    cases_asked = names("--cases", cases, tuple(DATA))
+    wanted = names("--models", models, (*ATTENTION, *CONTROLS))
+    sizes = [int(each) for each in names("--windows", windows, tuple(map(str, WINDOWS)))]
     found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for seed in range(seeds):
-        for name in names:
+        for name in cases_asked:
             for window in sizes:
                 for model in wanted:
                     path = folder / f"{name}-{model}-{window}-{seed}.json"
@@ -132,7 +125,7 @@ def main(
                         write_result(folder, result)
                     result = json.loads(path.read_text("utf-8"))
                     found.setdefault((name, model, window), []).append(result)
-    for name in names:
+    for name in cases_asked:
         rows = [
             [str(window), *(cell(found.get((name, model, window), [])) for model in wanted)]
             for window in sizes

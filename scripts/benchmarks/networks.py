@@ -21,6 +21,7 @@ from harness import (
     benchmark,
     in_a_process,
     machine,
+    names,
     print_table,
     processor_seconds,
     write_result,
@@ -103,8 +104,8 @@ def main(
     folder: Path,
 ) -> None:
     """Train models for the same processor time on each system, and let them run."""
-    chosen = symplectic.names("--systems", systems, SYSTEMS)
-    models = symplectic.names("--entries", entries, ENTRIES)
+    chosen = names("--systems", systems, SYSTEMS)
+    models = names("--entries", entries, ENTRIES)
     if quick:
         seconds = 1.0
         chosen = chosen[:1]

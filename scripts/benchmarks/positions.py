@@ -26,11 +26,12 @@ from typing import Any
 
 import click
 from harness import (
+    benchmark,
     machine,
+    names,
     print_table,
     processor_seconds,
     processor_time,
-    use_threads,
     write_result,
 )
 
@@ -40,8 +41,6 @@ import numpy as np
 from plain_learners import Units, mlp
 
 import vpintegrator as vp
-from vpintegrator.cli.command import PlainCommand
-from vpintegrator.errors import InputError
 
 SYSTEMS = Path(__file__).parent / "systems"
 OURS = "vp.fit"
@@ -334,16 +333,12 @@ def report(results: list[dict[str, Any]]) -> None:
     print_table("Incomplete states", columns, rows, sorted(machines))
 
 
-@click.command(cls=PlainCommand)
+@benchmark(seconds=60.0)
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), required=True)
 @click.option("--cases", metavar="NAME,...", help=f"Some of {', '.join(CASES)}.")
 @click.option(
     "--learners", metavar="NAME,...", help="Some of vp.fit, ridge, MLP, vpmt, transformer."
 )
-@click.option("--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True)
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--quick", is_flag=True, help="Few orbits: a try-out, no measurement.")
-@click.option("--markdown", is_flag=True, help="Print tables as Markdown.")
 def main(
     folder: Path,
     cases: str | None,
@@ -351,15 +346,13 @@ def main(
     seconds: float,
     threads: int,
     quick: bool,
-    markdown: bool,
 ) -> None:
     """Measure every learner on all incomplete data; what is in the folder is not measured again."""
-    use_threads(threads)
     folder.mkdir(parents=True, exist_ok=True)
-    names = chosen("--cases", cases, tuple(CASES))
-    wanted = chosen("--learners", learners, (*LEARNERS, *TRANSFORMERS))
+    cases_asked = names("--cases", cases, tuple(CASES))
+    wanted = names("--learners", learners, (*LEARNERS, *TRANSFORMERS))
     results: list[dict[str, Any]] = []
-    for name in names:
+    for name in cases_asked:
         window = 2
         for learner in (each for each in learners_of(name) if each in wanted):
             path = folder / f"{name}-{learner}.json"
@@ -371,14 +364,6 @@ def main(
             if learner == OURS:
                 window = max(result["window"], 2)
     report(results)
-
-
-def chosen(option: str, text: str | None, known: tuple[str, ...]) -> list[str]:
-    """Return names from a list with commas, or all of them."""
-    names = [*known] if text is None else [each.strip() for each in text.split(",")]
-    if unknown := [each for each in names if each not in known]:
-        raise InputError(f"{option}: '{unknown[0]}' is none of {', '.join(known)}")
-    return names
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import click
 import symplectic
-from harness import benchmark, machine, print_table, processor_seconds, write_result
+from harness import benchmark, machine, names, print_table, processor_seconds, write_result
 
 # isort: split
 
@@ -208,7 +208,7 @@ def main(
     seconds: float, threads: int, quick: bool, seeds: int, tasks: str | None, folder: Path
 ) -> None:
     """Repeat tasks of the literature: six hours in full, ten minutes with --quick."""
-    chosen = symplectic.names("--tasks", tasks, (*FIELDS, *SYSTEMS))
+    chosen = names("--tasks", tasks, (*FIELDS, *SYSTEMS))
     networks = NETWORKS
     if quick:
         seconds = min(seconds, 5.0)

@@ -21,6 +21,7 @@ from harness import (
     benchmark,
     in_a_process,
     machine,
+    names,
     print_table,
     processor_seconds,
     write_result,
@@ -186,15 +187,6 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.1e}" if math.isfinite(value) else "diverged"
-
-
-def names(option: str, given: str | None, known: tuple[str, ...]) -> list[str]:
-    """Those asked for."""
-    chosen = list(known) if given is None else [name.strip() for name in given.split(",")]
-    for name in chosen:
-        if name not in known:
-            raise InputError(f"{option}: '{name}' is none of {', '.join(known)}")
-    return chosen
 
 
 @benchmark(seconds=20.0)

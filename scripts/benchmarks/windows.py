@@ -9,10 +9,10 @@ Beside the machine code stands PyTorch, in the same run.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from functools import partial
+from unittest.mock import patch
 
 from harness import benchmark, duration, machine, print_table, ratio, time_together
 
@@ -31,17 +31,13 @@ ORBITS = 16
 
 def made(model: vp.models.Model, windows: np.ndarray) -> tuple[CompiledModel, float]:
     """Return machine code and the seconds that it takes, with nothing in the cache."""
-    folder = tempfile.mkdtemp()
-    before = os.environ.get("VPINTEGRATOR_CACHE")
-    os.environ["VPINTEGRATOR_CACHE"] = folder
-    start = time.perf_counter()
-    try:
-        return CompiledModel(model, len(windows), windows), time.perf_counter() - start
-    finally:
-        os.environ.pop("VPINTEGRATOR_CACHE")
-        if before is not None:
-            os.environ["VPINTEGRATOR_CACHE"] = before
-        shutil.rmtree(folder)
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        patch.dict(os.environ, VPINTEGRATOR_CACHE=cache),
+    ):
+        start = time.perf_counter()
+        code = CompiledModel(model, len(windows), windows)
+        return code, time.perf_counter() - start
 
 
 def pytorch(model: vp.models.Model, windows: torch.Tensor, calls: int) -> None:

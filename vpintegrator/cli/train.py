@@ -107,8 +107,8 @@ def main(
     training = cli.given(**{name: values.pop(name) for name in _TRAINING})
     limits = cli.given(**{name: values.pop(name) for name in _LIMITS})
     if study:
-        absent = {"start": start, "recipe": recipe, "search": search or None}
-        absent["invariants"] = invariants or None
+        flags = {"search": search or None, "invariants": invariants or None}
+        absent = {"start": start, "recipe": recipe, **flags}
         _refuse_beside_study(absent | limits | training)
         known = read_arguments(model, cli.given(**values), set)
         fixed = {key: value for key, value in known.items() if key != "reversing_symmetries"}

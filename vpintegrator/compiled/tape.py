@@ -1,9 +1,9 @@
 """Maps of very many operations as a tape: a list of operations that compiled loops follow.
 
-A compiler needs most of a minute for the code of some 30,000 operations, and more than all memory
-for some 100,000. A tape is data: it is written in seconds, and one small library follows every tape
-of windows of one size. Sums take in the products that they alone use, and values share slots, so
-that most of them stay in the nearest caches.
+A compiler needs most of a minute for the code of some 30,000 operations. A tape is data: it is
+written in seconds, and one small library follows every tape of windows of one size. Sums take in
+the products that they alone use, and values share slots, so that most of them stay in the nearest
+caches.
 """
 
 from __future__ import annotations

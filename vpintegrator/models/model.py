@@ -454,10 +454,7 @@ class Model(Stored, Map):
     @property
     def invariant_words(self) -> str:
         """Words on the invariants that are kept by projections; else empty."""
-        if self.invariants is None:
-            return ""
-        count = self.invariants.count
-        return f"keeps {count} invariant{'s' * (count > 1)} found in the data"
+        return "" if self.invariants is None else f"keeps {self.invariants.words} found in the data"
 
     def inverse(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the windows (..., window, dim) that ``forward`` maps to ``window``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -485,8 +485,15 @@ class PolynomialLayer(WindowPolynomials):
         device: Device = None,
         dtype: Dtype = None,
     ) -> None:
-        sizes: Any = {"window": window, "periodic": periodic, "margin": margin}
-        super().__init__(dim, degree, **sizes, device=device, dtype=dtype)
+        super().__init__(
+            dim,
+            degree,
+            window=window,
+            periodic=periodic,
+            margin=margin,
+            device=device,
+            dtype=dtype,
+        )
         self.decays: tuple[float, ...] = ()
         self.coefficients = nn.Parameter(torch.zeros(len(self.chosen), dim, **self.factory_kwargs))
 

@@ -90,6 +90,11 @@ class PolynomialInvariants(WindowPolynomials):
             "periodic": self.angles,
         }
 
+    @property
+    def words(self) -> str:
+        """Number of invariants, in words."""
+        return f"{self.count} invariant{'s' * (self.count > 1)}"
+
     def forward(self, window: torch.Tensor) -> torch.Tensor:
         """Return the invariants (..., count) of windows (..., window, dim)."""
         return self.values(self._read(window)) @ self.coefficients
@@ -117,9 +122,8 @@ class PolynomialInvariants(WindowPolynomials):
             size = products.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
             damping = _DAMPING * rounding.eps * size + rounding.tiny
             matrix = products + damping * torch.eye(self.count).to(products)
-            multipliers = torch.linalg.inv_ex(matrix).inverse @ rest.unsqueeze(
-                -1
-            )  # (..., count, 1)
+            inverse = torch.linalg.inv_ex(matrix).inverse  # (..., count, count)
+            multipliers = inverse @ rest.unsqueeze(-1)  # (..., count, 1)
             new = new + (gradients.mT @ multipliers).squeeze(-1)
         return torch.cat([old, new.unsqueeze(-2)], -2)
 

@@ -58,14 +58,12 @@ class KeptInvariants(Kind):
         history = copy.deepcopy(choice.history)
         model.record = replace(model.record, history=history)
         model.keep(invariants)
-        error = choice.error
-        deviation = choice.deviation
         if choice.judged_by == "held out":
             error, deviation = data.held_out_error(model)
         else:  # left-out pairs were judged before
-            error = max(error, data.known_error(model))
-        count = invariants.count
-        size = f"{choice.size}, {count} invariant{'s' * (count > 1)}"
+            error = max(choice.error, data.known_error(model))
+            deviation = choice.deviation
+        size = f"{choice.size}, {invariants.words}"
         train.record(model, size, error, deviation, history, choice.judged_by)
 
 
