@@ -71,7 +71,9 @@ class Case:
         self.inputs = torch.randn(count, self.model.window, 3, dtype=dtype)
         self.targets = torch.randn(count, self.model.prediction_window, 3, dtype=dtype)
         self.pairs = Pairs.of_tensors(self.inputs, self.targets)
-        self.compiled = CompiledResidual(self.model, self.model.scale.numpy())
+        self.compiled = CompiledResidual(
+            *(self.model, self.model.scale.numpy()), threads=torch.get_num_threads()
+        )
         self.parameters = sum(p.numel() for p in self.model.parameters())
 
     def roofline(self, backward: int) -> float:

@@ -4,7 +4,7 @@
 // added to `g`) and by the windows.
 //
 // Windows are (trajectory, window * dim) and targets (trajectory, calls * outputs) as the package has
-// them; derivatives come with windows last, lanes side by side.
+// them, rows that need not follow one another; derivatives come with windows last, lanes side by side.
 #include <memory>
 
 enum : long { KEPT = INPUTS - OUTPUTS };
@@ -16,14 +16,14 @@ extern "C" void constants(const real *parameters, real *c) {
 
 struct Problem {
     const real *windows, *targets, *weights, *c;
-    long count, calls;
+    long count, calls, window_stride, target_stride;
 };
 
 // the windows of a block, those that are missing replaced by its last, and the residuals after them
 struct Block {
     const Problem &p;
     std::unique_ptr<value[]> v{new value[SLOTS]()}, windows{new value[(p.calls + 1) * INPUTS]},
-        residuals{new value[p.calls * OUTPUTS]};
+        targets{new value[p.calls * OUTPUTS]}, residuals{new value[p.calls * OUTPUTS]};
     Squares squares;
 
     explicit Block(const Problem &problem) : p(problem) {}
@@ -36,17 +36,18 @@ struct Block {
     void predict(long first) {
         const long count = p.count - first < LANES ? p.count - first : LANES;
         squares.take(count);
-        for (int i = 0; i < INPUTS; i++)
-            windows[i] = column(p.windows + first * INPUTS + i, INPUTS, count);
+        const real *before = p.windows + first * p.window_stride;
+        const real *after = p.targets + first * p.target_stride;
+        transpose(before, p.window_stride, count, INPUTS, windows.get());
+        transpose(after, p.target_stride, count, p.calls * OUTPUTS, targets.get());
         for (long call = 0; call < p.calls; call++) {
             value y[OUTPUTS], *next = &windows[(call + 1) * INPUTS];
             step_from(call, y);
             memcpy(next, next - INPUTS + OUTPUTS, KEPT * sizeof(value));
             memcpy(next + KEPT, y, sizeof y);
             for (int i = 0; i < OUTPUTS; i++) {
-                const long row = call * OUTPUTS + i, width = p.calls * OUTPUTS;
-                const vector target = column(p.targets + first * width + row, width, count);
-                residuals[row] = squares.residual(y[i], target, p.weights[i]);
+                const long row = call * OUTPUTS + i;
+                residuals[row] = squares.residual(y[i], targets[row], p.weights[i]);
             }
         }
     }

@@ -325,5 +325,14 @@ def in_threads(work: Callable[[S], T], parts: Iterable[S], threads: int) -> list
     """Return the results of ``work`` for each part, computed in threads."""
     if threads < 2:
         return list(map(work, parts))
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, parts))
+    return list(_pool(threads).map(work, parts))
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return threads that wait for work: to start them takes as long as a short step."""
+    return ThreadPoolExecutor(threads)
+
+
+if hasattr(os, "register_at_fork"):  # a child process has no threads but its own
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _JACOBIAN_BYTES = 1 << 20  # bytes of a block, which stays in the cache until it is multiplied,
 _FEWEST_ROWS = 256  # unless it has so few rows: the normal matrix is read for each block
+_PART = 2048  # windows summed up by one thread; however many threads, sums are the same
 
 
 class CompiledResidual:
@@ -34,7 +35,7 @@ class CompiledResidual:
     chained
         Whether predictions are also made from predictions.
     threads
-        Number of threads that share the windows; results depend on it to rounding.
+        Number of threads that share the windows; results do not depend on it.
     worth
         Function of the seconds of a compilation, and of whether the library is cached, that decides
         whether to use machine code.
@@ -217,20 +218,26 @@ class CompiledResidual:
         weights: np.ndarray | None = None,
     ) -> list[T]:
         """Return the results of ``work`` for parts of the windows, computed in parallel."""
-        weights = self._weights if weights is None else weights
-        windows = np.ascontiguousarray(windows, self.dtype)
-        targets = np.ascontiguousarray(targets, self.dtype)
-        calls = math.prod(targets.shape[1:]) // len(self._weights)
         if not len(windows):
             return []
+        weights = self._weights if weights is None else weights
+        windows = self._rows(windows)
+        targets = self._rows(targets)
+        calls = math.prod(targets.shape[1:]) // len(self._weights)
+        strides = [array.strides[0] // array.itemsize for array in (windows, targets)]
 
         def one(part: slice) -> T:
             arrays = (windows[part], targets[part], weights, self._constants)
             addresses = (array.ctypes.data for array in arrays)
-            return work(_Problem(*addresses, part.stop - part.start, calls), part)
+            return work(_Problem(*addresses, part.stop - part.start, calls, *strides), part)
 
-        parts = parts_of(len(windows), self._lanes, self.threads)
-        return in_threads(one, parts, len(parts))
+        parts = parts_of(len(windows), self._lanes, -(-len(windows) // _PART))
+        return in_threads(one, parts, min(self.threads, len(parts)))
+
+    def _rows(self, array: np.ndarray) -> np.ndarray:
+        """Return an array of the library's numbers, those of each window one after another."""
+        array = np.asarray(array, self.dtype)
+        return array if array[0].flags.c_contiguous else np.ascontiguousarray(array)
 
 
 class _Problem(ctypes.Structure):
@@ -238,5 +245,5 @@ class _Problem(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("windows", "targets", "weights", "constants")),
-        *((name, ctypes.c_long) for name in ("count", "calls")),
+        *((name, ctypes.c_long) for name in ("count", "calls", "window_stride", "target_stride")),
     )

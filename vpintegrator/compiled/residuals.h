@@ -2,23 +2,32 @@
 // their squares.
 struct Squares {
     double weighted = 0, plain = 0;
-    mask live;  // lanes with a window
+    vector weighted_here = {}, plain_here = {};  // of the windows in the lanes
+    mask live;                                   // lanes with a window
 
     void take(long count) {
+        add();
         for (int k = 0; k < LANES; k++) live[k] = k < count ? -1 : 0;
     }
 
     // the residual of a component
     vector residual(vector predicted, vector target, real weight) {
         const vector d = choose(live, predicted - target, vector{}), r = d * weight;
-        for (int k = 0; k < LANES; k++) {
-            weighted += (double)r[k] * r[k];
-            plain += (double)d[k] * d[k];
-        }
+        weighted_here += r * r;
+        plain_here += d * d;
         return r;
     }
 
-    void give(double *squares) const {
+    void add() {
+        for (int k = 0; k < LANES; k++) {
+            weighted += weighted_here[k];
+            plain += plain_here[k];
+        }
+        weighted_here = plain_here = vector{};
+    }
+
+    void give(double *squares) {
+        add();
         squares[0] = weighted;
         squares[1] = plain;
     }

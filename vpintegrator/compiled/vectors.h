@@ -234,11 +234,13 @@ static inline void add_to(real *numbers, vector x) {
     sum += x;
     memcpy(numbers, &sum, sizeof sum);
 }
-// so many numbers, `stride` apart, the last of them repeated to fill the vector
-static inline vector column(const real *first, long stride, long count) {
-    vector x;
-    for (int k = 0; k < LANES; k++) x[k] = first[(k < count ? k : count - 1) * stride];
-    return x;
+// the columns of so many rows, `stride` apart; the last row is repeated to fill the vectors
+static inline void transpose(const real *rows, long stride, long count, long size, vector *columns) {
+    real *numbers = (real *)columns;
+    for (int k = 0; k < LANES; k++) {
+        const real *row = rows + (k < count ? k : count - 1) * stride;
+        for (long i = 0; i < size; i++) numbers[i * LANES + k] = row[i];
+    }
 }
 
 #ifdef NARROW

@@ -69,7 +69,6 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
         self.window = window
         self.shift = shift
         self.size = size
-        self._steps = torch.arange(size, device=first.device)
 
     @classmethod
     def of_states(
@@ -124,12 +123,10 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
     def pair(self, index: Any) -> Pair:
         """Return the pairs of some numbers."""
         first = self.first[index]
-        places = (first[..., None] + self._steps).reshape(-1)
-        windows = self.states.index_select(0, places).reshape(*first.shape, self.size, -1)
-        inputs = windows[..., : self.window, :]
-        targets = windows[..., self.shift :, :]
+        whole = self.states.unfold(0, self.size, 1).transpose(1, 2)  # (state, size, dim), a view
+        windows = whole.index_select(0, first.reshape(-1)).reshape(*first.shape, self.size, -1)
         k = None if self.parameters is None else self.parameters[first]
-        return Pair(inputs.contiguous(), targets.contiguous(), k)
+        return Pair(windows[..., : self.window, :], windows[..., self.shift :, :], k)
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
         """Every pair once, in random order, ``size`` at a time; the last ones may be fewer."""

@@ -138,7 +138,7 @@ class Optimizer(ABC):
     def ready(self, pair: Pair) -> Pair:
         """Return inputs with noise, and the states to be predicted from them."""
         inputs, targets, parameters = pair.to(self.model.scale)
-        targets = self.objective.new_states(self.model, targets).contiguous()
+        targets = self.objective.new_states(self.model, targets)
         return Pair(self.objective.noisy(self.model, inputs, self.generator), targets, parameters)
 
 
@@ -347,7 +347,9 @@ class Adam(Optimizer):
         sums = self.parameters.new_zeros(2, requires_grad=False)
         states = 0
         batches = self.pairs.batches(self.batch, self.generator)
-        self.model.train()
+        eager = self.residuals.compiled is None  # machine code knows no modes
+        if eager:
+            self.model.train()
         try:
             for pair in islice(batches, math.ceil(self.longest / self.batch)):
                 pair = self.ready(pair)
@@ -356,7 +358,8 @@ class Adam(Optimizer):
                 sums += squares
                 states += pair.targets[..., 0].numel()
         finally:  # also of an epoch that is left
-            self.model.eval()
+            if eager:
+                self.model.eval()
             self.residuals.write(self.parameters.detach())
         return relative(sums.tolist()[1], states)
 

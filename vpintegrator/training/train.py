@@ -485,7 +485,10 @@ def compile_residual(
     try:
         with until(start + share * expected if time_left() < math.inf else math.inf):
             machine = CompiledResidual(
-                traced, weights.numpy(), chained=objective.horizon > 1, worth=worth
+                *(traced, weights.numpy()),
+                chained=objective.horizon > 1,
+                threads=torch.get_num_threads(),
+                worth=worth,
             )
     except TimeIsUp:
         if time_left() <= 0:
