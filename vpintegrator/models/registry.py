@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the names of these files, as vpintegrator.models has them
     from vpintegrator.models.discrete_lagrangian import *
     from vpintegrator.models.field_networks import *
     from vpintegrator.models.generating_functions import *
+    from vpintegrator.models.hidden_parameter import *
     from vpintegrator.models.known_equations import *
     from vpintegrator.models.model import Model
     from vpintegrator.models.recurrent import *
@@ -40,6 +41,7 @@ CLASSES = {
     "additive": "additive.AdditiveHamiltonianMap",
     "lagrangian": "discrete_lagrangian.DiscreteLagrangianMap",
     "window-leapfrog": "volume_preserving.LeapfrogMap",
+    "hidden-parameter": "hidden_parameter.HiddenParameterMap",
     "sympnet-g": "sympnets.GradientSympNet",
     "sympnet-la": "sympnets.LinearActivationSympNet",
     "henonnet": "sympnets.HenonNet",
@@ -71,6 +73,7 @@ GROUPS = {
         "additive": "additive Hamiltonian: sums of functions of parts, by a splitting, one step",
         "lagrangian": "discrete Lagrangian: two steps of positions alone, by one linear solve",
         "window-leapfrog": "polynomial leapfrog: the volume of windows is kept, ridge regression",
+        "hidden-parameter": "polynomial map with a parameter of each orbit that a window tells",
     },
     "baselines": {
         "sympnet-g": "G-SympNet: gradient modules, symplectic",

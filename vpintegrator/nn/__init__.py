@@ -61,6 +61,7 @@ from vpintegrator.nn.gradient_coupling import GradientShear as GradientShear
 from vpintegrator.nn.gradient_coupling import HenonMap as HenonMap
 from vpintegrator.nn.gradient_coupling import NeuronPotential as NeuronPotential
 from vpintegrator.nn.gradient_coupling import QuadraticPotential as QuadraticPotential
+from vpintegrator.nn.hidden_parameter import HiddenParameterLayer as HiddenParameterLayer
 from vpintegrator.nn.invariants import PolynomialInvariants as PolynomialInvariants
 from vpintegrator.nn.lift import Lifted as Lifted
 from vpintegrator.nn.multihead_rotations import (

@@ -310,12 +310,13 @@ class _Trials:
             rest = [kind for kind in kinds if not kind.of_observations and kind not in done]
             goes_on = self._try(rest)
         elif goes_on:
-            solved = [kind for kind in kinds_of_windows(finds.window) if not kind.iterative]
-            positions = [kind for kind in kinds if kind.of_observations and kind not in solved]
-            goes_on = self._try([*solved, *positions], is_followed=True)
+            observed = [kind for kind in kinds if kind.of_observations]
+            windows = [kind for kind in kinds_of_windows(finds.window) if not kind.of_observations]
+            solved = [kind for kind in windows if not kind.iterative]
+            goes_on = self._try([*observed, *solved], is_followed=True)
             finds.note(self.fits)
             if goes_on and finds.errors[finds.window] > finds.good:
-                self._try([kind for kind in kinds_of_windows(finds.window) if kind.iterative])
+                self._try([kind for kind in windows if kind.iterative])
         finds.note(self.fits)
         found = finds.window
         self.left_out = [

@@ -17,11 +17,13 @@ from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.discrete_lagrangian import DiscreteLagrangianMap
+from vpintegrator.models.hidden_parameter import HiddenParameterMap
 from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.feed_forward import AffineMap, PolynomialLayer
 from vpintegrator.nn.shears import ShearDerivatives
 from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.runtime.threads import one_blas_thread
+from vpintegrator.training.hidden_parameter import solve_hidden
 from vpintegrator.training.lagrangian import solve_lagrangian
 from vpintegrator.training.least_squares import (
     PENALTIES,
@@ -85,6 +87,8 @@ def solve(
     number = number or enough_pairs(model)
     if isinstance(model, DiscreteLagrangianMap):
         return solve_lagrangian(model, data, seed, number)
+    if isinstance(model, HiddenParameterMap):
+        return solve_hidden(model, data)
     folds = data.known_pairs.folds if data.is_few else None
     if not isinstance(model.core, AffineMap | PolynomialLayer):
         return fit_pairs(model, layer_pairs(model, data, number, seed), folds=folds, far=far)

@@ -13,6 +13,7 @@ from vpintegrator.models.stored import arguments_of
 from vpintegrator.training.kinds.additive import AdditiveHamiltonians
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
+from vpintegrator.training.kinds.hidden import HiddenParameterMaps
 from vpintegrator.training.kinds.invariants import KeptInvariants
 from vpintegrator.training.kinds.kind import Kind, ModelKind
 from vpintegrator.training.kinds.lagrangian import DiscreteLagrangians
@@ -35,6 +36,7 @@ KINDS: tuple[Kind, ...] = (
     GeneratingFunctions(form="symplectic", weighted=True),
     GeneratingFunctions(form="volume", weighted=True),
     DiscreteLagrangians(),
+    HiddenParameterMaps(),
     Couplings(form="symplectic"),
     Couplings(form="volume"),
     WidestNetwork(),
@@ -48,6 +50,7 @@ def kinds_of_windows(window: int) -> tuple[Kind, ...]:
     return (
         *lagrangians,
         PolynomialRegression({"window": window}),
+        HiddenParameterMaps({"window": window}),
         Leapfrogs({"window": window}),
         Couplings({"window": window}, architecture="vpt"),
         Network({"window": window}, architecture="transformer"),
@@ -112,6 +115,7 @@ def search(
         "polynomial": PolynomialRegression(*fixed),
         "window-leapfrog": Leapfrogs(*fixed),
         "lagrangian": DiscreteLagrangians(*fixed),
+        "hidden-parameter": HiddenParameterMaps(*fixed),
         "additive": AdditiveHamiltonians(*fixed),
     }
     if name in solved:

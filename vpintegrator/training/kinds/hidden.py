@@ -1,0 +1,124 @@
+"""Maps with a parameter of each orbit that nobody wrote down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from vpintegrator.errors import InputError
+from vpintegrator.models.hidden_parameter import HiddenParameterMap
+from vpintegrator.training.hidden_parameter import FEWEST, SHORTEST, HiddenParameters, find_hidden
+from vpintegrator.training.kinds.kind import ModelKind, Sizes, count
+from vpintegrator.training.results import TOLERANCES, Fit
+from vpintegrator.training.trainer import Trainer
+from vpintegrator.training.training_data import TrainingData
+
+
+@dataclass(frozen=True)
+class HiddenParameterMaps(ModelKind):
+    """Polynomial maps with a hidden parameter, by degree, then by the length of the window.
+
+    Attributes
+    ----------
+    coefficients
+        Most coefficients for each component, some ten seconds.
+    highest
+        Largest degree.
+    gain
+        Factor by which the parameter must lower the error of polynomials of the degree ``judged``.
+    judged
+        Degree at which that is asked.
+    shortest, longest
+        States of the windows that are tried.
+    incomplete
+        Error of maps of single states above which orbits may differ in a parameter.
+    """
+
+    coefficients: int = 1_200
+    highest: int = 12
+    gain: float = 5.0
+    judged: int = 3
+    shortest: int = 2
+    longest: int = 16
+    incomplete: float = 1e-6
+    name: ClassVar[str] = "hidden parameters"
+    structured: ClassVar[bool] = False
+    of_observations: ClassVar[bool] = True
+    architecture: ClassVar[str] = "hidden-parameter"
+
+    def admits(self, data: TrainingData) -> str | None:
+        """Return the reason why these orbits show no parameter, or None."""
+        if reason := self.unsuited(data):
+            return reason
+        orbits, times, _ = data.dataset.shapes["train"]
+        if orbits < FEWEST or times < SHORTEST:
+            return f"a hidden parameter shows in {FEWEST} or more orbits of {SHORTEST} states"
+        return super().admits(data)
+
+    def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
+        """Whether no map of single states follows the data, and no window does to 1e-9."""
+        single = [fit.error for fit in fits if fit.model.window == 1]
+        every = [fit.error for fit in fits if not fit.segment]
+        is_incomplete = min(single, default=1.0) > self.incomplete
+        return is_incomplete and min(every, default=1.0) > TOLERANCES.good
+
+    def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Raise the degree while the error falls by a half, then the window of the best one."""
+        given = self.arguments.get("degree")
+        sizes = Sizes()
+        found: HiddenParameters | None = None
+        best: Fit | None = None
+        for degree in range(2, (self.highest if given is None else given) + 1):
+            try:
+                model = self._model(data, train, {"degree": degree, "window": self.shortest})
+                if given is None and count(model) > self.coefficients * model.dim:
+                    break
+                start = time.perf_counter()
+                data.normalise(model)
+                found = find_hidden(model, data, found)
+            except InputError:
+                if best is None:
+                    raise
+                break  # too few orbits, or too many terms
+            if degree == self.judged and given is None:
+                if found.fit.error * self.gain > found.without:
+                    return
+            if given is not None and degree < given:
+                continue
+            fit = train.solved(model, self._size(model), found.fit, start, "variable projection")
+            if best is None or fit.error < best.error:
+                best = fit
+            if sizes.end(fit.error, 2, train.budget.target):
+                break
+        if best is not None and "window" not in self.arguments:
+            self._windows(best, data, train)
+
+    def _windows(self, best: Fit, data: TrainingData, train: Trainer) -> None:
+        """Let maps with the same coefficients read longer windows, while the error falls."""
+        assert isinstance(best.model, HiddenParameterMap)
+        longest = min(self.longest, data.dataset.shapes["train"][1] - 1)
+        window = best.model.window + 1
+        error = best.error
+        while window <= longest:
+            arguments = {**best.model.arguments, "window": window}
+            model = self._model(data, train, arguments)
+            data.normalise(model)
+            model.load_state_dict(best.model.state_dict())
+            fit = train.judge(model, self._size(model))
+            if fit.error > error / 2:
+                return
+            error = fit.error
+            window = 2 * (window - 1)
+
+    def _model(
+        self, data: TrainingData, train: Trainer, arguments: dict[str, Any]
+    ) -> HiddenParameterMap:
+        model = self.build(data, self.architecture, train.seed, arguments)
+        assert isinstance(model, HiddenParameterMap)
+        return model
+
+    @staticmethod
+    def _size(model: HiddenParameterMap) -> str:
+        return f"window {model.window}, degree {model.core.degree}, {count(model)} coefficients"
