@@ -11,7 +11,8 @@ from vpintegrator.arguments import whole
 from vpintegrator.nn.feed_forward import WindowPolynomials
 from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
 
-_ITERATIONS = 8  # of Gauss and Newton: from the middle of the range to rounding
+_STARTS = -0.7, 0.0, 0.7  # of the iterations, the best of which counts
+_ITERATIONS = 7  # of Gauss and Newton: from the nearest start to rounding
 _FARTHEST = 1.25  # from the middle, where training values reach one
 
 
@@ -22,8 +23,9 @@ class HiddenParameterLayer(Layer):
         g(z, \theta) = \sum_{k=0}^{K} \theta^k \sum_e c_{k,e} \varphi_e(z), \qquad
         \theta = \arg\min_\theta \sum_{t=1}^{T-1} |z_{t+1} - z_t - g(z_t, \theta)|^2
 
-    The parameter :math:`\theta` is found by iterations of Gauss and Newton. On orbits of the map
-    all terms of the sum vanish: so a rollout keeps the parameter of its first window, to rounding.
+    The parameter :math:`\theta` is found by iterations of Gauss and Newton from three starts. On
+    orbits of the map all terms of the sum vanish: so a rollout keeps the parameter of its first
+    window, to rounding.
     The functions :math:`\varphi_e` are those of :class:`WindowPolynomials` for single states.
 
     Parameters
@@ -83,22 +85,22 @@ class HiddenParameterLayer(Layer):
         self.coefficients = nn.Parameter(torch.zeros(order + 1, size, dim, **self.factory_kwargs))
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        parts = self.parts(z)  # (..., window, order + 1, dim)
-        theta = self._estimated(parts[..., :-1, :, :], self.changes(z))  # (..., 1)
-        powers = self._powers(theta)  # (..., order + 1)
+        parts = self.parts(z)  # (..., window, power, dim)
+        theta = self._told(parts[..., :-1, :, :], self.changes(z))  # (..., 1)
+        powers = self._powers(theta)  # (..., power)
         change = (powers.unsqueeze(-1) * parts[..., -1, :, :]).sum(-2)  # (..., dim)
         new = z[..., -1, :] + change
         return torch.cat([z[..., 1:, :], new.unsqueeze(-2)], -2)  # (..., window, dim)
 
     def parameter(self, z: torch.Tensor) -> torch.Tensor:
         """Return the parameter (..., 1) that windows (..., window, dim) tell."""
-        parts = self.parts(z[..., :-1, :])  # (..., window - 1, order + 1, dim)
-        return self._estimated(parts, self.changes(z))
+        parts = self.parts(z[..., :-1, :])  # (..., window - 1, power, dim)
+        return self._told(parts, self.changes(z))
 
     def parts(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the factors (..., order + 1, dim) of the powers of the parameter in g, at z."""
+        """Return the factors (..., power, dim) of the powers of the parameter in g, at z."""
         size = len(self.coefficients) * self.dim
-        flat = self.coefficients.movedim(0, 1).reshape(-1, size)  # (term, (order + 1) * dim)
+        flat = self.coefficients.movedim(0, 1).reshape(-1, size)  # (term, power * dim)
         return (self.terms.values(z) @ flat).unflatten(-1, (-1, self.dim))
 
     def changes(self, z: torch.Tensor) -> torch.Tensor:
@@ -116,24 +118,44 @@ class HiddenParameterLayer(Layer):
         self.terms.adapt(z)
 
     def _powers(self, theta: torch.Tensor) -> torch.Tensor:
-        """Return 1, theta, theta^2, ... (..., order + 1) of parameters (..., 1)."""
+        """Return 1, theta, theta^2, ... (..., power) of parameters (..., 1)."""
         powers = [torch.ones_like(theta)]
         for _ in range(self.order):
             powers.append(powers[-1] * theta)
         return torch.cat(powers, -1)
 
-    def _estimated(self, parts: torch.Tensor, changes: torch.Tensor) -> torch.Tensor:
-        """Return parameters (..., 1) of parts (..., pair, order + 1, dim) and changes of pairs."""
-        theta = torch.zeros_like(changes[..., 0, :1])
+    def _told(self, parts: torch.Tensor, changes: torch.Tensor) -> torch.Tensor:
+        """Return parameters (..., 1) of parts (..., pair, power, dim) and changes of pairs."""
+        best, least = self._near(_STARTS[0], parts, changes)
+        for start in _STARTS[1:]:
+            other, distance = self._near(start, parts, changes)
+            best = torch.where(distance < least, other, best)
+            least = torch.minimum(distance, least)
+        return best
+
+    def _near(
+        self, start: float, parts: torch.Tensor, changes: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return parameters (..., 1) that iterations find from a start, and what they miss by.
+
+        The latter are the sums of squares (..., 1).
+        """
+        theta = torch.full_like(changes[..., 0, :1], start)
         orders = torch.arange(1.0, self.order + 1, dtype=theta.dtype, device=theta.device)
         tiny = torch.finfo(theta.dtype).tiny
         for _ in range(_ITERATIONS):
-            powers = self._powers(theta)  # (..., order + 1)
-            slopes = powers[..., :-1] * orders  # (..., order)
-            values = (powers[..., None, :, None] * parts).sum(-2)  # (..., pair, dim)
-            derivatives = (slopes[..., None, :, None] * parts[..., 1:, :]).sum(-2)
-            downhill = ((changes - values) * derivatives).sum((-2, -1))  # (...)
-            size = derivatives.square().sum((-2, -1))
-            step = (downhill / (size + tiny)).unsqueeze(-1)
-            theta = (theta + step).clamp(-_FARTHEST, _FARTHEST)
-        return theta
+            powers = self._powers(theta)  # (..., power)
+            slopes = powers[..., :-1] * orders  # (..., power - 1)
+            residual = changes - _combined(powers, parts)  # (..., pair, dim)
+            derivative = _combined(slopes, parts[..., 1:, :])  # (..., pair, dim)
+            downhill = (residual * derivative).sum((-2, -1))  # (...)
+            size = derivative.square().sum((-2, -1))
+            theta = theta + (downhill / (size + tiny)).unsqueeze(-1)
+            theta = theta.clamp(-_FARTHEST, _FARTHEST)
+        residual = changes - _combined(self._powers(theta), parts)
+        return theta, residual.square().sum((-2, -1)).unsqueeze(-1)
+
+
+def _combined(factors: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+    """Return sums (..., pair, dim) over powers of factors (..., power) times parts of pairs."""
+    return (factors[..., None, :, None] * parts).sum(-2)

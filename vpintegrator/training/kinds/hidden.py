@@ -32,6 +32,8 @@ class HiddenParameterMaps(ModelKind):
         Degree at which that is asked.
     shortest, longest
         States of the windows that are tried.
+    longer
+        Part of the error to which a longer window must lower it.
     incomplete
         Error of maps of single states above which orbits may differ in a parameter.
     """
@@ -42,6 +44,7 @@ class HiddenParameterMaps(ModelKind):
     judged: int = 3
     shortest: int = 2
     longest: int = 16
+    longer: float = 0.9
     incomplete: float = 1e-6
     name: ClassVar[str] = "hidden parameters"
     structured: ClassVar[bool] = False
@@ -65,35 +68,33 @@ class HiddenParameterMaps(ModelKind):
         return is_incomplete and min(every, default=1.0) > TOLERANCES.good
 
     def search(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
-        """Raise the degree while the error falls by a half, then the window of the best one."""
+        """Raise the degree while the error falls by a half, then the length of the window."""
         given = self.arguments.get("degree")
         sizes = Sizes()
         found: HiddenParameters | None = None
-        best: Fit | None = None
+        made: list[Fit] = []
         for degree in range(2, (self.highest if given is None else given) + 1):
+            start = time.perf_counter()
             try:
                 model = self._model(data, train, {"degree": degree, "window": self.shortest})
                 if given is None and count(model) > self.coefficients * model.dim:
                     break
-                start = time.perf_counter()
                 data.normalise(model)
                 found = find_hidden(model, data, found)
             except InputError:
-                if best is None:
+                if not made:
                     raise
                 break  # too few orbits, or too many terms
-            if degree == self.judged and given is None:
+            if given is None and degree == self.judged:
                 if found.fit.error * self.gain > found.without:
                     return
-            if given is not None and degree < given:
-                continue
-            fit = train.solved(model, self._size(model), found.fit, start, "variable projection")
-            if best is None or fit.error < best.error:
-                best = fit
-            if sizes.end(fit.error, 2, train.budget.target):
-                break
-        if best is not None and "window" not in self.arguments:
-            self._windows(best, data, train)
+            if given is None or degree == given:
+                words = "variable projection"
+                made.append(train.solved(model, _size(model), found.fit, start, words))
+                if sizes.end(made[-1].error, 2, train.budget.target):
+                    break
+        if "window" not in self.arguments:
+            self._windows(min(made, key=lambda fit: fit.error), data, train)
 
     def _windows(self, best: Fit, data: TrainingData, train: Trainer) -> None:
         """Let maps with the same coefficients read longer windows, while the error falls."""
@@ -106,8 +107,8 @@ class HiddenParameterMaps(ModelKind):
             model = self._model(data, train, arguments)
             data.normalise(model)
             model.load_state_dict(best.model.state_dict())
-            fit = train.judge(model, self._size(model))
-            if fit.error > error / 2:
+            fit = train.judge(model, _size(model))
+            if fit.error > self.longer * error:
                 return
             error = fit.error
             window = 2 * (window - 1)
@@ -119,6 +120,7 @@ class HiddenParameterMaps(ModelKind):
         assert isinstance(model, HiddenParameterMap)
         return model
 
-    @staticmethod
-    def _size(model: HiddenParameterMap) -> str:
-        return f"window {model.window}, degree {model.core.degree}, {count(model)} coefficients"
+
+def _size(model: HiddenParameterMap) -> str:
+    """Return window, degree and coefficients in words."""
+    return f"window {model.window}, degree {model.core.degree}, {count(model)} coefficients"
