@@ -183,7 +183,7 @@ def fit_polynomial(
     targets: torch.Tensor,
     folds: np.ndarray | None = None,
     start: Model | None = None,
-    searched: float = 5e7,
+    searched: float = 2e9,
     most: int = 1 << 24,
     orbits: Pair | None = None,
     bounds: StateRange | None = None,
@@ -223,7 +223,8 @@ def fit_polynomial(
         Fitted model of a lower degree, at whose decays the search for them begins; they are taken
         where the solve is too large for a search.
     searched
-        Product of the sizes of a singular value decomposition, up to which decays are searched for.
+        Product of the sizes of singular value decompositions, and of their number, up to which
+        decays are searched for: some seconds.
     most
         Values of the terms at all pairs, by default 128 MB; further pairs are left out.
     orbits
@@ -261,9 +262,11 @@ def fit_polynomial(
         begins.append(np.array(start.core.decays))
     rates = begins[-1] if layer.window == 1 else np.ones(layer.size)
     with one_blas_thread():
-        is_small = len(values) * values.shape[1] * min(values.shape) <= searched
-        if layer.window == 1 and is_small:
-            rates = min((descend(ridge.least_error, r) for r in begins), key=ridge.least_error)
+        size = len(values) * values.shape[1] * min(values.shape)
+        tried_rates = int(searched / size / len(begins))
+        if layer.window == 1 and tried_rates >= 4 * layer.size:
+            found = [descend(ridge.least_error, r, evaluations=tried_rates) for r in begins]
+            rates = min(found, key=ridge.least_error)
         squares = ridge.squares(rates)  # (penalty, pair that is left out)
         means = squares.mean(1)
         best = int(means.argmin())
@@ -366,21 +369,25 @@ def descend(
     factor: float = 4.0,
     most: float = 1e4,
     gain: float = 0.98,
+    evaluations: float = math.inf,
 ) -> np.ndarray:
     """Return rates (component,) between 1 and ``most`` that minimise an error, one by one.
 
     A rate is multiplied or divided by the factor as long as the error falls to ``gain`` times what
     it was; when no rate changes any more, the factor is replaced by its root, down to the fourth.
+    After so many evaluations of the error no further round begins.
     """
     least = error(rates)
     step = factor
-    while step >= factor**0.25:
+    count = 1
+    while step >= factor**0.25 and count < evaluations:
         before = least
         for k in range(len(rates)):
             for change in (step, 1 / step):
                 while True:
                     trial = rates.copy()
                     trial[k] = min(max(rates[k] * change, 1.0), most)
+                    count += 1
                     if trial[k] == rates[k] or not (value := error(trial)) < gain * least:
                         break
                     rates = trial
