@@ -112,6 +112,10 @@ CASES = {
     "rigid-body-unseen": Case("rigid-body", {"components": ["z1", "z2"]}, **BODIES),
     "hidden-moment": Case("rigid-body", {"hide": ["I1"]}, vary={"I1": [1.5, 2.5]}, **BODIES),
     "hidden-step": Case("rigid-body", {"hide": ["step"]}, vary={"step": [0.1, 0.3]}, **BODIES),
+    "pendulum-hidden": Case("pendulum", {"hide": ["g"]}, vary={"g": [0.6, 1.6]}, **BODIES),
+    "hidden-moment-noise": Case(
+        "rigid-body", {"hide": ["I1"], "noise": 1e-4}, vary={"I1": [1.5, 2.5]}, **BODIES
+    ),
     "henon-heiles-noise": positions("henon-heiles", "q", noise=1e-4),
     "pendulum-noise": positions("pendulum", "q", noise=1e-4),
     "coupled-oscillators-noise": positions("coupled-oscillators", "q", noise=1e-4),

@@ -35,8 +35,8 @@ class HiddenParameterMap(Model):
     degree
         Degree of the polynomials in the components of a state.
     order
-        Largest power of the parameter; by default one less than the degree, at most half of it and
-        one.
+        Largest power of the parameter; by default one less than ``degree``, and at most half of it
+        and three halves.
     periodic
         Components that are angles, by number, with their periods.
     dtype
@@ -87,11 +87,11 @@ class HiddenParameterMap(Model):
         words = "keeps a hidden parameter that the window tells"
         return f"{words}, {super().remark}"
 
-    def hidden(self, windows: Any) -> np.ndarray:
+    def hidden_parameter(self, windows: Any) -> np.ndarray:
         """Return the hidden parameter (n,) of windows (n, window, dim), in units of training.
 
-        Values of the training orbits are between -1 and 1. They are a monotone function of the
-        parameter that nobody wrote down, rising or falling.
+        Values of the training orbits are between -1 and 1. They are a function of the parameter
+        that nobody wrote down, and of what the map conserves.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class HiddenParameterMap(Model):
 
         Examples
         --------
-        >>> vp.models.HiddenParameterMap(dim=2).hidden(np.zeros((3, 2, 2)))
+        >>> vp.models.HiddenParameterMap(dim=2).hidden_parameter(np.zeros((3, 2, 2)))
         array([0., 0., 0.])
         """
         with evaluating(self), torch.no_grad():

@@ -289,9 +289,11 @@ class _Trials:
     def _search(self, kinds: Sequence[Kind], finds: WindowSearch) -> None:
         """Compare windows of 1, 2, 3, ... states by regressions, then try kinds of the best.
 
-        Where windows err less than single states by far, solved kinds of windows come before those
-        that are trained by iterations. Otherwise all kinds read single states.
+        Where windows err less than single states by far, kinds of observations come next, then
+        longer windows, solved kinds of the best one, and those that are trained by iterations.
+        Otherwise all kinds read single states.
         """
+        observed = [kind for kind in kinds if kind.of_observations]
         window = 1
         goes_on = True
         while goes_on and (window == 1 or finds.goes_on) and self.data.has_windows(window):
@@ -299,6 +301,10 @@ class _Trials:
             finds.note(self.fits)
             if window not in finds.errors:  # too few windows
                 break
+            if window > 1 and goes_on and observed and finds.window > 1:
+                goes_on = self._try(observed, is_followed=True)
+                finds.note(self.fits)
+                observed = []
             if any(kind.admits(self.data) for kind in regressions(window + 1)):
                 break
             if window == 1 and goes_on and finds.goes_on:
@@ -310,7 +316,6 @@ class _Trials:
             rest = [kind for kind in kinds if not kind.of_observations and kind not in done]
             goes_on = self._try(rest)
         elif goes_on:
-            observed = [kind for kind in kinds if kind.of_observations]
             windows = [kind for kind in kinds_of_windows(finds.window) if not kind.of_observations]
             solved = [kind for kind in windows if not kind.iterative]
             goes_on = self._try([*observed, *solved], is_followed=True)

@@ -12,7 +12,6 @@ of inertia they end at 6e-10, where solving in turn for c and for :math:`\theta`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +33,7 @@ _ORBITS = 500  # whose parameters are unknowns of the solve
 _PAIRS = 20_000  # of states, in all of them
 _TERMS = 200  # of the polynomials of each orbit, at the beginning
 _PULL = 1e-2  # of these towards those of all orbits, relative to their matrix
+_DAMPINGS = 5  # that are tried in a step, each ten times the one before
 _RANK = 1e-13  # singular values below this part of the largest one are rounding
 
 
@@ -161,14 +161,14 @@ def _first_values(
     direction: that of the largest singular value.
     """
     degree = 2 if math.comb(layer.dim + 2, 2) <= _TERMS else 1
-    low = WindowPolynomials(
-        layer.dim, degree, periodic=layer.terms.angles, dtype=torch.float64
-    )
+    low = WindowPolynomials(layer.dim, degree, periodic=layer.terms.angles, dtype=torch.float64)
     low.adapt_to(before.flatten(0, 1))
     values = low.values(before).numpy()  # (orbit, pair, term)
     changes = change.numpy()
     size = values.shape[2]
-    shared = np.linalg.lstsq(values.reshape(-1, size), changes.reshape(-1, layer.dim), rcond=None)[0]
+    shared = np.linalg.lstsq(values.reshape(-1, size), changes.reshape(-1, layer.dim), rcond=None)[
+        0
+    ]
     matrix = values.mT @ values  # (orbit, term, term)
     right = values.mT @ (changes - values @ shared)  # (orbit, term, dim)
     pull = _PULL * np.trace(matrix.mean(0)) / size
@@ -270,22 +270,17 @@ class _Problem:
         for _ in range(most):
             before = best.cost
             matrix, gradient = self._equations(best)
-            for damping in self._dampings(damping):
-                damped = matrix + damping * np.diag(np.diag(matrix))
+            for tried in damping * 10.0 ** np.arange(_DAMPINGS):
+                damped = matrix + tried * np.diag(np.diag(matrix))
                 moved = _in_range(best.values - np.linalg.solve(damped, gradient))
                 trial = self.solution(moved)
                 if trial.cost < before:
                     best = trial
-                    damping = max(damping / 10, 1e-12)
+                    damping = max(tried / 10, 1e-12)
                     break
             if not best.cost < gain * before:
                 break
         return best
-
-    def _dampings(self, first: float) -> Iterator[float]:
-        """Yield dampings, each ten times the one before."""
-        for k in range(5):
-            yield first * 10.0**k
 
     def _equations(self, at: _Solution) -> tuple[np.ndarray, np.ndarray]:
         """Return matrix (orbit, orbit) and gradient (orbit,) of a step of Gauss and Newton."""

@@ -73,7 +73,8 @@ class HiddenParameterMaps(ModelKind):
         sizes = Sizes()
         found: HiddenParameters | None = None
         made: list[Fit] = []
-        for degree in range(2, (self.highest if given is None else given) + 1):
+        last = self.highest if given is None else given
+        for degree in range(min(2, last), last + 1):
             start = time.perf_counter()
             try:
                 model = self._model(data, train, {"degree": degree, "window": self.shortest})
@@ -85,16 +86,17 @@ class HiddenParameterMaps(ModelKind):
                 if not made:
                     raise
                 break  # too few orbits, or too many terms
-            if given is None and degree == self.judged:
-                if found.fit.error * self.gain > found.without:
-                    return
+            is_judged = given is None and degree == self.judged
+            if is_judged and found.fit.error * self.gain > found.without:
+                return
             if given is None or degree == given:
                 words = "variable projection"
                 made.append(train.solved(model, _size(model), found.fit, start, words))
                 if sizes.end(made[-1].error, 2, train.budget.target):
                     break
-        if "window" not in self.arguments:
-            self._windows(min(made, key=lambda fit: fit.error), data, train)
+        best = min(made, key=lambda fit: fit.error)
+        if "window" not in self.arguments and best.judged_by == "held out":
+            self._windows(best, data, train)
 
     def _windows(self, best: Fit, data: TrainingData, train: Trainer) -> None:
         """Let maps with the same coefficients read longer windows, while the error falls."""
@@ -107,10 +109,12 @@ class HiddenParameterMaps(ModelKind):
             model = self._model(data, train, arguments)
             data.normalise(model)
             model.load_state_dict(best.model.state_dict())
-            fit = train.judge(model, _size(model))
-            if fit.error > self.longer * error:
+            model.record = best.model.record
+            own, deviation = data.held_out_error(model)
+            train.record(model, _size(model), own, deviation, best.history)
+            if own > self.longer * error:
                 return
-            error = fit.error
+            error = own
             window = 2 * (window - 1)
 
     def _model(
