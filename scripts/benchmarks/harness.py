@@ -348,7 +348,7 @@ def print_table(
     rows: Sequence[Sequence[object]],
     notes: Sequence[str] = (),
 ) -> None:
-    """Aligned text, or Markdown where the command was given ``--markdown``; notes go below."""
+    """Aligned text, or compact Markdown where ``--markdown`` was given; notes go below."""
     context = click.get_current_context(silent=True)
     cells = [[str(cell) for cell in row] for row in [columns, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -361,8 +361,8 @@ def print_table(
         for row in cells
     ]
     if context is not None and context.params.get("markdown"):
-        rule = ["-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
-        text = ["| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]]]
+        rule = ["---", *["---:"] * (len(columns) - 1)]
+        text = [f"|{'|'.join(row)}|" for row in [cells[0], rule, *cells[1:]]]
         text = [f"**{title}**", "", *text, "", *(f"- {note}" for note in notes)]
     else:
         text = [title, *("  ".join(line).rstrip() for line in lines), *notes]

@@ -11,7 +11,7 @@ from vpintegrator.arguments import whole
 from vpintegrator.nn.feed_forward import WindowPolynomials
 from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
 
-_STARTS = -0.7, 0.0, 0.7  # of the iterations, the best of which counts
+_STARTS = 0.0, -0.7, 0.7  # of the iterations, the best of which counts
 _ITERATIONS = 7  # of Gauss and Newton: from the nearest start to rounding
 _FARTHEST = 1.25  # from the middle, where training values reach one
 

@@ -291,9 +291,12 @@ class _Trials:
 
         Where windows err less than single states by far, kinds of observations come next, then
         longer windows, solved kinds of the best one, and those that are trained by iterations.
-        Otherwise all kinds read single states.
+        Otherwise all kinds read single states. Of these the solves of maps with structure come
+        before windows where that is in doubt.
         """
         observed = [kind for kind in kinds if kind.of_observations]
+        single = [kind for kind in kinds if not kind.of_observations]
+        done = [*regressions(1)]
         window = 1
         goes_on = True
         while goes_on and (window == 1 or finds.goes_on) and self.data.has_windows(window):
@@ -310,11 +313,14 @@ class _Trials:
             if window == 1 and goes_on and finds.goes_on:
                 least = min(self.fits, key=lambda fit: fit.error)
                 finds.shared = shared_error(least.model, self.data)
+                if finds.is_doubtful:
+                    solved = [kind for kind in single if kind.structured and not kind.iterative]
+                    done += solved
+                    goes_on = self._try(solved, is_followed=True)
+                    finds.note(self.fits)
             window += 1
         if goes_on and finds.window == 1:
-            done = regressions(1)
-            rest = [kind for kind in kinds if not kind.of_observations and kind not in done]
-            goes_on = self._try(rest)
+            goes_on = self._try([kind for kind in single if kind not in done])
         elif goes_on:
             windows = [kind for kind in kinds_of_windows(finds.window) if not kind.of_observations]
             solved = [kind for kind in windows if not kind.iterative]

@@ -123,7 +123,7 @@ def find_hidden(
                 "each component; give more orbits, or a lower degree"
             )
         terms = layer.terms.values(before).numpy()
-        problem = _Problem(terms, change.numpy(), layer.order)
+        problem = _ProjectedProblem(terms, change.numpy(), layer.order)
         first = _first_values(layer, before, change) if start is None else start.values
         solution = problem.minimised(first)
         layer.coefficients.copy_(torch.from_numpy(solution.coefficients))
@@ -185,7 +185,7 @@ def _in_range(values: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Solution:
+class _ProjectedSolution:
     """Coefficients at some parameters.
 
     Attributes
@@ -208,7 +208,7 @@ class _Solution:
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _ProjectedProblem:
     """Variable projection: the parameters of orbits are the unknowns.
 
     Attributes
@@ -223,7 +223,7 @@ class _Problem:
     changes: np.ndarray
     order: int
 
-    def solution(self, values: np.ndarray) -> _Solution:
+    def solution(self, values: np.ndarray) -> _ProjectedSolution:
         """Solve for the coefficients at given parameters."""
         check_time()
         count, pairs, size = self.terms.shape
@@ -239,7 +239,7 @@ class _Problem:
         projected = basis.T @ right  # (direction, dim)
         residuals = (right - basis @ projected).reshape(self.changes.shape)
         coefficients = rotation[kept].T @ (projected / sizes[kept, None])
-        return _Solution(
+        return _ProjectedSolution(
             values,
             coefficients.reshape(self.order + 1, size, dim),
             residuals,
@@ -253,7 +253,9 @@ class _Problem:
         Q = torch.linalg.qr(torch.from_numpy(flat)).Q.numpy()
         return float(np.sqrt(((right - Q @ (Q.T @ right)) ** 2).mean()))
 
-    def minimised(self, values: np.ndarray, most: int = 12, gain: float = 0.9) -> _Solution:
+    def minimised(
+        self, values: np.ndarray, most: int = 12, gain: float = 0.9
+    ) -> _ProjectedSolution:
         """Return the best solution near some parameters.
 
         Parameters
@@ -282,7 +284,7 @@ class _Problem:
                 break
         return best
 
-    def _equations(self, at: _Solution) -> tuple[np.ndarray, np.ndarray]:
+    def _equations(self, at: _ProjectedSolution) -> tuple[np.ndarray, np.ndarray]:
         """Return matrix (orbit, orbit) and gradient (orbit,) of a step of Gauss and Newton."""
         orders = np.arange(1, self.order + 1)
         slopes = orders * at.values[:, None] ** (orders - 1)  # (orbit, power)

@@ -43,6 +43,8 @@ class WindowSearch:
     complete
         Part from which on states count as complete: their map is a function of one state that
         polynomials of the sizes that were tried do not reach.
+    doubtful, small
+        Part, and error of single states, above and below which they may be complete all the same.
     undetermined
         Least error from which on a warning says that no window determines the next observation.
 
@@ -63,12 +65,23 @@ class WindowSearch:
     first_fall: float = 5.0
     shared: float = 0.0
     complete: float = 0.5
+    doubtful: float = 0.1
+    small: float = 3e-3
     undetermined: float = 1e-2
 
     @property
     def is_function(self) -> bool:
         """Whether the error of single states is a function of these, so that they are complete."""
         return self.shared > self.complete
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether windows may err less than single states that are complete all the same.
+
+        That happens where the map varies fast in few places, as beside a collision.
+        """
+        is_small = self.errors.get(1, math.inf) < self.small
+        return not self.is_function and (self.shared > self.doubtful or is_small)
 
     def note(self, fits: Sequence[Fit]) -> None:
         """Take the errors of all fits so far."""
