@@ -16,7 +16,7 @@ DTYPES = (torch.float32, torch.float64)
 
 def cells(output):
     """Rows of the first Markdown table, the header first."""
-    lines = output.partition("| ")[2].partition("\n\n")[0].splitlines()
+    lines = output.partition("|")[2].partition("\n\n")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
     return [rows[0], *rows[2:]]
 

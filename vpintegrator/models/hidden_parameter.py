@@ -105,7 +105,7 @@ class HiddenParameterMap(Model):
         """
         with evaluating(self), torch.no_grad():
             normalised = self.coordinates(as_windows(self, windows))
-            result: np.ndarray = self.core.parameter(normalised)[:, 0].double().cpu().numpy()
+            result: np.ndarray = self.core.parameter(normalised).double().cpu().numpy()
             return result
 
 

@@ -86,14 +86,14 @@ class HiddenParameterLayer(Layer):
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         parts = self.parts(z)  # (..., window, power, dim)
-        theta = self._told(parts[..., :-1, :, :], self.changes(z))  # (..., 1)
+        theta = self._told(parts[..., :-1, :, :], self.changes(z))  # (...)
         powers = self._powers(theta)  # (..., power)
         change = (powers.unsqueeze(-1) * parts[..., -1, :, :]).sum(-2)  # (..., dim)
         new = z[..., -1, :] + change
         return torch.cat([z[..., 1:, :], new.unsqueeze(-2)], -2)  # (..., window, dim)
 
     def parameter(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the parameter (..., 1) that windows (..., window, dim) tell."""
+        """Return the parameters (...) that windows (..., window, dim) tell."""
         parts = self.parts(z[..., :-1, :])  # (..., window - 1, power, dim)
         return self._told(parts, self.changes(z))
 
@@ -118,44 +118,32 @@ class HiddenParameterLayer(Layer):
         self.terms.adapt(z)
 
     def _powers(self, theta: torch.Tensor) -> torch.Tensor:
-        """Return 1, theta, theta^2, ... (..., power) of parameters (..., 1)."""
+        """Return 1, theta, theta^2, ... (..., power) of parameters (...)."""
         powers = [torch.ones_like(theta)]
         for _ in range(self.order):
             powers.append(powers[-1] * theta)
-        return torch.cat(powers, -1)
+        return torch.stack(powers, -1)
 
     def _told(self, parts: torch.Tensor, changes: torch.Tensor) -> torch.Tensor:
-        """Return parameters (..., 1) of parts (..., pair, power, dim) and changes of pairs."""
-        best, least = self._near(_STARTS[0], parts, changes)
-        for start in _STARTS[1:]:
-            other, distance = self._near(start, parts, changes)
-            best = torch.where(distance < least, other, best)
-            least = torch.minimum(distance, least)
-        return best
-
-    def _near(
-        self, start: float, parts: torch.Tensor, changes: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return parameters (..., 1) that iterations find from a start, and what they miss by.
-
-        The latter are the sums of squares (..., 1).
-        """
-        theta = torch.full_like(changes[..., 0, :1], start)
+        """Return parameters (...) of parts (..., pair, power, dim) and changes of pairs."""
+        starts = torch.tensor(_STARTS, dtype=changes.dtype, device=changes.device)
+        theta = torch.zeros_like(changes[..., 0, :1]) + starts  # (..., start)
         orders = torch.arange(1.0, self.order + 1, dtype=theta.dtype, device=theta.device)
+        flat = parts.movedim(-2, -1).flatten(-3, -2).unsqueeze(-3)  # (..., 1, pair * dim, power)
+        wanted = changes.flatten(-2).unsqueeze(-2)  # (..., 1, pair * dim)
         tiny = torch.finfo(theta.dtype).tiny
         for _ in range(_ITERATIONS):
-            powers = self._powers(theta)  # (..., power)
-            slopes = powers[..., :-1] * orders  # (..., power - 1)
-            residual = changes - _combined(powers, parts)  # (..., pair, dim)
-            derivative = _combined(slopes, parts[..., 1:, :])  # (..., pair, dim)
-            downhill = (residual * derivative).sum((-2, -1))  # (...)
-            size = derivative.square().sum((-2, -1))
-            theta = theta + (downhill / (size + tiny)).unsqueeze(-1)
-            theta = theta.clamp(-_FARTHEST, _FARTHEST)
-        residual = changes - _combined(self._powers(theta), parts)
-        return theta, residual.square().sum((-2, -1)).unsqueeze(-1)
-
-
-def _combined(factors: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
-    """Return sums (..., pair, dim) over powers of factors (..., power) times parts of pairs."""
-    return (factors[..., None, :, None] * parts).sum(-2)
+            powers = self._powers(theta)  # (..., start, power)
+            slopes = powers[..., :-1] * orders
+            residual = wanted - (powers.unsqueeze(-2) * flat).sum(-1)  # (..., start, pair * dim)
+            derivative = (slopes.unsqueeze(-2) * flat[..., 1:]).sum(-1)
+            step = (residual * derivative).sum(-1) / (derivative.square().sum(-1) + tiny)
+            theta = (theta + step).clamp(-_FARTHEST, _FARTHEST)
+        residual = wanted - (self._powers(theta).unsqueeze(-2) * flat).sum(-1)
+        misses = residual.square().sum(-1)  # (..., start)
+        best = theta[..., 0]
+        least = misses[..., 0]
+        for k in range(1, len(_STARTS)):
+            best = torch.where(misses[..., k] < least, theta[..., k], best)
+            least = torch.minimum(misses[..., k], least)
+        return best
