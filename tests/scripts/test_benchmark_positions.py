@@ -50,7 +50,7 @@ def test_what_is_in_the_folder_is_not_measured_again(script, tmp_path):
     arguments = ["--folder", str(tmp_path), "--cases", "pendulum", "--learners", "ridge,MLP"]
     quick = [*arguments, "--seconds", "0.2", "--quick", "--markdown"]
     output = run(module, *quick)
-    assert "| pendulum" in output and "ridge" in output and "MLP" in output
+    assert "|pendulum" in output and "ridge" in output and "MLP" in output
     path = tmp_path / "pendulum-ridge.json"
     result = json.loads(path.read_text())
     assert result["window"] in (1, 2, 3) and result["of"] == 40

@@ -162,10 +162,11 @@ def test_training(script, compiler, monkeypatch):
     module = script("training")
     monkeypatch.setitem(module.MODELS, "published vpt", small)
     output = run(module, "--quick", "--seconds", "0", "--markdown")
-    steps, jacobians = script("record_figure").tables(output).values()
+    steps, epochs, jacobians = script("record_figure").tables(output).values()
     assert [row["dtype"] for row in steps] == ["float64", "float32"]
     assert [row["windows"] for row in jacobians] == ["32"]
-    assert {row["model"] for row in (*steps, *jacobians)} == {"published vpt"}
+    assert [row["dtype"] for row in epochs] == ["float32"]
+    assert {row["model"] for row in (*steps, *epochs, *jacobians)} == {"published vpt"}
     assert {row["parameters"] for row in steps} == {"60"}
     # nothing is said of a peer that is not installed
     assert all(row["jax"] == row["jax / compiled"] == "" for row in steps)

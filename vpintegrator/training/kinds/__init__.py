@@ -60,7 +60,7 @@ def kinds_of_windows(window: int) -> tuple[Kind, ...]:
 def regressions(window: int) -> tuple[Kind, ...]:
     """Return the quick solves by which windows of so many states are compared."""
     if window == 1:
-        return LinearMaps(), PolynomialRegression(coefficients=350)
+        return LinearMaps(), PolynomialRegression()
     return (PolynomialRegression({"window": window}, coefficients=350),)
 
 
