@@ -38,7 +38,7 @@ class HiddenParameterMaps(ModelKind):
         Error of maps of single states above which orbits may differ in a parameter.
     """
 
-    coefficients: int = 800
+    coefficients: int = 1_200
     highest: int = 12
     gain: float = 5.0
     judged: int = 3
