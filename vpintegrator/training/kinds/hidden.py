@@ -27,9 +27,9 @@ class HiddenParameterMaps(ModelKind):
     highest
         Largest degree.
     gain
-        Factor by which the parameter must lower the error of polynomials of the degree ``judged``.
+        Factor by which the parameter must lower the error of polynomials.
     judged
-        Degree at which that is asked.
+        Degree up to which it must do so.
     shortest, longest
         States of the windows that are tried.
     longer
@@ -41,7 +41,7 @@ class HiddenParameterMaps(ModelKind):
     coefficients: int = 1_200
     highest: int = 12
     gain: float = 5.0
-    judged: int = 3
+    judged: int = 5
     shortest: int = 2
     longest: int = 16
     longer: float = 0.9
@@ -73,6 +73,7 @@ class HiddenParameterMaps(ModelKind):
         sizes = Sizes()
         found: HiddenParameters | None = None
         made: list[Fit] = []
+        is_seen = False
         last = self.highest if given is None else given
         for degree in range(min(2, last), last + 1):
             start = time.perf_counter()
@@ -86,8 +87,8 @@ class HiddenParameterMaps(ModelKind):
                 if not made:
                     raise
                 break  # too few orbits, or too many terms
-            is_judged = given is None and degree == self.judged
-            if is_judged and found.fit.error * self.gain > found.without:
+            is_seen = is_seen or found.fit.error * self.gain <= found.without
+            if given is None and degree == self.judged and not is_seen:
                 return
             if given is None or degree == given:
                 words = "variable projection"
