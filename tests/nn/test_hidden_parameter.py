@@ -10,6 +10,8 @@ from scipy.optimize import minimize_scalar
 from vpintegrator import nn
 from vpintegrator.errors import InputError
 
+EXAMPLES = {"hidden parameter": lambda d, T: nn.HiddenParameterLayer(d, 2, 2, window=T)}
+
 
 def random_layer(seed, dim=2, window=3, **options):
     """A layer of random weights, in which the parameter matters at all states."""

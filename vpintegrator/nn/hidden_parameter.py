@@ -131,13 +131,13 @@ class HiddenParameterLayer(Layer):
         orders = torch.arange(1.0, self.order + 1, dtype=theta.dtype, device=theta.device)
         flat = parts.movedim(-2, -1).flatten(-3, -2).unsqueeze(-3)  # (..., 1, pair * dim, power)
         wanted = changes.flatten(-2).unsqueeze(-2)  # (..., 1, pair * dim)
-        tiny = torch.finfo(theta.dtype).tiny
+        least_size = torch.finfo(theta.dtype).eps ** 2  # of a slope: derivatives stay finite
         for _ in range(_ITERATIONS):
             powers = self._powers(theta)  # (..., start, power)
             slopes = powers[..., :-1] * orders
             residual = wanted - (powers.unsqueeze(-2) * flat).sum(-1)  # (..., start, pair * dim)
             derivative = (slopes.unsqueeze(-2) * flat[..., 1:]).sum(-1)
-            step = (residual * derivative).sum(-1) / (derivative.square().sum(-1) + tiny)
+            step = (residual * derivative).sum(-1) / (derivative.square().sum(-1) + least_size)
             theta = (theta + step).clamp(-_FARTHEST, _FARTHEST)
         residual = wanted - (self._powers(theta).unsqueeze(-2) * flat).sum(-1)
         misses = residual.square().sum(-1)  # (..., start)
