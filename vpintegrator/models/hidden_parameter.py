@@ -68,7 +68,7 @@ class HiddenParameterMap(Model):
         dim: int,
         *,
         window: int = 2,
-        degree: int = 4,
+        degree: int = 3,
         order: int | None = None,
         periodic: Periods = (),
         dtype: str | torch.dtype = "float64",
