@@ -80,7 +80,7 @@ class AdditiveHamiltonians(ModelKind):
     settled: float = TOLERANCES.good
     better: float = 0.7
     failures: int = 3
-    hopeless: float = 100.0
+    hopeless: float = 15.0
     tolerances: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
     directions: Mapping[int, int] = field(default_factory=lambda: {2: 12, 3: 36, 4: 56})
     coefficients: int = 2_000
