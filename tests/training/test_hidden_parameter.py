@@ -1,5 +1,7 @@
 """Parameters that nobody wrote down, found with the map by variable projection."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -72,6 +74,13 @@ def test_orbits_alike_have_no_parameter():
     same = same + 0.01 * np.random.default_rng(0).normal(size=same.shape)
     fit = vp.fit(same, step=0.2, seconds=10)
     assert "hidden parameter" not in fit.model.remark
+
+
+def test_too_many_terms_are_refused_in_a_sentence():
+    """The kind gives up: there is no map of so few coefficients."""
+    kind = replace(vp.training.search("hidden-parameter"), coefficients=5)
+    with pytest.raises(InputError, match="no model has learned anything"):
+        vp.fit(turning(60)[0], [kind], step=0.2, seconds=10)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ class HiddenParameterMaps(ModelKind):
                 made.append(train.solved(model, _size(model), found.fit, start, words))
                 if sizes.end(made[-1].error, 2, train.budget.target):
                     break
+        if not made:  # too many terms
+            return
         best = min(made, key=lambda fit: fit.error)
         if "window" not in self.arguments and best.judged_by == "held out":
             self._windows(best, data, train)
