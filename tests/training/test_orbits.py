@@ -1,12 +1,14 @@
 """Held-out orbits of trained maps."""
 
 import math
+import time
 
 import numpy as np
 import pytest
 
 import vpintegrator as vp
 from tests.training.conftest import fit_with
+from vpintegrator.runtime.interrupts import TimeIsUp, until
 from vpintegrator.training.orbits import StateRange, follow, iterated, lost_orbits
 from vpintegrator.training.results import TOLERANCES
 from vpintegrator.training.training_data import TrainingData
@@ -118,6 +120,52 @@ def test_a_better_map_that_loses_orbits_is_set_aside(tmp_path):
     judged = iterated([losing, steady], data)
     assert judged[0].orbits.lost and not judged[1].orbits.lost
     assert vp.training.best(judged) is judged[1]
+
+
+def test_a_map_that_was_not_iterated_is_not_taken_for_a_steady_one(tmp_path):
+    data = data_of(TURN, tmp_path)
+    losing = [fit_with(n * 1e-6, model=Linear(1.02 * TURN)) for n in range(1, 5)]
+    judged = iterated([*losing, fit_with(8e-6, model=Linear(1.05 * TURN))], data)
+    assert [fit.orbits is None for fit in judged] == [False] * 4 + [True]
+    assert vp.training.best(judged) is judged[0]
+
+
+def test_orbits_speak_for_the_map_of_the_least_error(tmp_path):
+    """An explicit map of a little more error is no choice where it is far worse along orbits."""
+    data = data_of(TURN, tmp_path, count=200)
+    model = Linear((1 + 1e-9) * TURN)
+    least = fit_with(1e-6, model=model, explicit=False, structured=True)
+    explicit = fit_with(2e-6, model=Linear((1 + 2e-6) * TURN), explicit=True, structured=True)
+    judged = iterated([explicit, least], data)
+    assert judged[0].orbits is not None and judged[1].orbits is not None
+    assert vp.training.best(judged) is judged[1]
+
+
+class Slow(Linear):
+    """The same map, whose call takes some time."""
+
+    def map(self, windows, parameters=None):
+        time.sleep(1e-3)
+        return super().map(windows, parameters)
+
+
+def test_orbits_that_the_time_cuts_short_count(tmp_path):
+    data = data_of(TURN, tmp_path)
+    with until(time.perf_counter() + 0.5):
+        cut = follow(Slow(1.01 * TURN), data, steps=100_000)
+    whole = follow(Linear(1.01 * TURN), data, steps=cut.steps)
+    assert 7 <= cut.steps < 100_000 and cut == whole
+    with until(0.0), pytest.raises(TimeIsUp):
+        follow(Linear(TURN), data, steps=10)
+
+
+def test_one_map_does_not_take_the_time_of_all(tmp_path, monkeypatch):
+    monkeypatch.setattr("vpintegrator.training.orbits.STEPS", 1_000_000)
+    data = data_of(TURN, tmp_path)
+    slow = [fit_with(n * 1e-6, model=Slow((1 + n * 1e-3) * TURN)) for n in (1, 2)]
+    with until(time.perf_counter() + 1.6):
+        judged = iterated(slow, data)
+    assert all(fit.orbits is not None for fit in judged)
 
 
 def test_what_cannot_be_doubted_is_not_iterated(tmp_path):

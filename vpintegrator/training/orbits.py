@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.runtime.interrupts import check_time, stopping
+from vpintegrator.runtime.interrupts import TimeIsUp, check_time, stopping, time_left, until
 from vpintegrator.training.results import TOLERANCES, Fit, Orbits, best
 from vpintegrator.training.training_data import TrainingData
 
@@ -22,6 +23,7 @@ HORIZON = 100  # steps after which the error counts, if the data are as long
 ROOM = 2.0  # times the range of the training states: an orbit beyond is lost
 STEADY = 1.2  # a range that grows more than this along the data says nothing on later times
 CHECKED = 4  # maps that are judged by orbits, at most
+SHARE = 0.5  # part of the time left that each of them may take
 
 
 def follow(
@@ -41,7 +43,7 @@ def follow(
         Training data, whose validation group is held out, or whose training group is where that is
         empty.
     count, steps
-        Most orbits, and steps of each.
+        Most orbits, and steps of each; fewer where the time ends before.
     bounds
         Range outside of which an orbit is lost; by default twice that of the training states.
 
@@ -75,14 +77,19 @@ def follow(
     done = 0
     alive = np.ones(len(starts), dtype=bool)
     chunks = map.advance(states[starts, :window], steps, chunk=50, parameters=k)
-    for part, alive in surviving(chunks, bounds or StateRange.of(data)):
-        if done < horizon <= done + part.shape[1]:
-            last = part[:, horizon - 1 - done]
-            if group == "validation" and horizon > 1:
-                error = _median_distance(last, truth[:, horizon - 1], data)
-        done += part.shape[1]
-        if not alive.any() and done >= horizon:
-            break
+    try:
+        for part, alive in surviving(chunks, bounds or StateRange.of(data)):
+            if done < horizon <= done + part.shape[1]:
+                last = part[:, horizon - 1 - done]
+                if group == "validation" and horizon > 1:
+                    error = _median_distance(last, truth[:, horizon - 1], data)
+            done += part.shape[1]
+            if not alive.any() and done >= horizon:
+                break
+    except TimeIsUp:  # what was seen so far counts
+        if done < max(horizon, 1):
+            raise
+        steps = done
     return Orbits(len(starts), steps, int((~alive).sum()), horizon, error)
 
 
@@ -203,7 +210,9 @@ def iterated(fits: Sequence[Fit], data: TrainingData) -> list[Fit]:
     """Return the same fits, with the orbits of those that are best by turns.
 
     The best fit is iterated from held-out states, as long as the best one was not iterated yet. A
-    map of states with structure and an error at rounding needs no such judgement.
+    map of states with structure and an error at rounding needs no such judgement. Where all of a
+    few that were iterated are worse than they promised, the others are superseded. Each may take
+    half of the time that is left.
 
     Parameters
     ----------
@@ -215,16 +224,20 @@ def iterated(fits: Sequence[Fit], data: TrainingData) -> list[Fit]:
     judged = list(fits)
     for _ in range(CHECKED):
         choice = best(judged)
-        is_sure = (
-            choice.structured and choice.error <= TOLERANCES.exact and choice.model.window == 1
-        )
-        if choice.orbits is not None or is_sure or _is_alone(choice, judged):
+        if _is_sure(choice) or _is_alone(choice, judged):
             break
-        followed = with_orbits(choice, data)
+        # the choice may be another than that of the least error, for which orbits may speak
+        open_fits = [fit for fit in (choice, _least(judged)) if fit.orbits is None]
+        if not open_fits:
+            break
+        with until(time.perf_counter() + SHARE * time_left()):
+            followed = with_orbits(open_fits[0], data)
         if followed.orbits is None:  # there is no time, or no whole window to begin with
             break
-        place = next(i for i, fit in enumerate(judged) if fit is choice)
+        place = next(i for i, fit in enumerate(judged) if fit is open_fits[0])
         judged[place] = followed
+    else:
+        judged = [replace(f, superseded=f.superseded or f.orbits is None) for f in judged]
     return judged
 
 
@@ -234,6 +247,17 @@ def with_orbits(fit: Fit, data: TrainingData) -> Fit:
     with stopping(), suppress(InputError):
         orbits = follow(fit.model, data, steps=STEPS if fit.explicit else IMPLICIT_STEPS)
     return fit if orbits is None else replace(fit, orbits=orbits)
+
+
+def _is_sure(fit: Fit) -> bool:
+    """Whether a map of states has structure, and an error at rounding."""
+    return fit.structured and fit.error <= TOLERANCES.exact and bool(fit.model.window == 1)
+
+
+def _least(fits: Iterable[Fit]) -> Fit:
+    """Return the fit of the least score, among those that may be chosen."""
+    whole = [fit for fit in fits if not fit.segment and not fit.superseded]
+    return min(whole or fits, key=lambda fit: fit.score)
 
 
 def _is_alone(choice: Fit, fits: Iterable[Fit]) -> bool:
