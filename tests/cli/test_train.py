@@ -288,5 +288,7 @@ def test_invariants_are_kept_where_a_model_has_one_new_state(run, done, body):
     output = done(main, body, *SMALL, "--epochs", "2", "--invariants")
     assert "no invariants are kept: the model keeps a structure" in output
     assert refused(run(main, body, "--invariants"), "--invariants has no effect")
+    cheapest = run(main, body, *named, "--prefer", "cost", "--target", "1e-3")
+    assert refused(cheapest, "leave out --invariants")
     study = ("--study", "width=2,4", "--invariants")
     assert refused(run(main, body, "--model", "vpff", *study), "has no part in a study")

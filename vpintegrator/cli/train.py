@@ -133,6 +133,8 @@ def main(
     if workers is not None:
         raise InputError("--workers is for trainings of a study: give --study, too")
     limits["equations"] = equations
+    if invariants and limits.get("prefer") == "cost":
+        raise InputError("--prefer cost takes the map as it is: leave out --invariants")
     if recipe and "epochs" in limits:  # epochs alone end a published training
         limits = {"seconds": None} | limits
     window = values["window"] if model is None else None
