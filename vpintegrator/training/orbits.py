@@ -13,7 +13,7 @@ import numpy as np
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.runtime.interrupts import TimeIsUp, check_time, stopping, time_left, until
-from vpintegrator.training.results import TOLERANCES, Fit, Orbits, best
+from vpintegrator.training.results import TOLERANCES, Fit, Orbits, best, candidates
 from vpintegrator.training.training_data import TrainingData
 
 COUNT = 24  # held-out orbits that a map iterates
@@ -209,10 +209,10 @@ def _median_distance(states: np.ndarray, truth: np.ndarray, data: TrainingData) 
 def iterated(fits: Sequence[Fit], data: TrainingData) -> list[Fit]:
     """Return the same fits, with the orbits of those that are best by turns.
 
-    The best fit is iterated from held-out states, as long as the best one was not iterated yet. A
-    map of states with structure and an error at rounding needs no such judgement. Where all of a
-    few that were iterated are worse than they promised, the others are superseded. Each may take
-    half of the time that is left.
+    The best fit is iterated from held-out states, and that of the least error, as long as one of
+    them was not iterated yet. A map of states with structure and an error at rounding needs no such
+    judgement. Each may take half of the time that is left. After four of them the choice is among
+    these: the others are superseded.
 
     Parameters
     ----------
@@ -224,17 +224,21 @@ def iterated(fits: Sequence[Fit], data: TrainingData) -> list[Fit]:
     judged = list(fits)
     for _ in range(CHECKED):
         choice = best(judged)
-        if _is_sure(choice) or _is_alone(choice, judged):
+        is_sure = (
+            choice.structured and choice.error <= TOLERANCES.exact and choice.model.window == 1
+        )
+        if is_sure or _is_alone(choice, judged):
             break
         # the choice may be another than that of the least error, for which orbits may speak
-        open_fits = [fit for fit in (choice, _least(judged)) if fit.orbits is None]
-        if not open_fits:
+        least = min(candidates(judged), key=lambda fit: fit.score)
+        unknown = next((fit for fit in (choice, least) if fit.orbits is None), None)
+        if unknown is None:
             break
         with until(time.perf_counter() + SHARE * time_left()):
-            followed = with_orbits(open_fits[0], data)
+            followed = with_orbits(unknown, data)
         if followed.orbits is None:  # there is no time, or no whole window to begin with
             break
-        place = next(i for i, fit in enumerate(judged) if fit is open_fits[0])
+        place = next(i for i, fit in enumerate(judged) if fit is unknown)
         judged[place] = followed
     else:
         judged = [replace(f, superseded=f.superseded or f.orbits is None) for f in judged]
@@ -247,17 +251,6 @@ def with_orbits(fit: Fit, data: TrainingData) -> Fit:
     with stopping(), suppress(InputError):
         orbits = follow(fit.model, data, steps=STEPS if fit.explicit else IMPLICIT_STEPS)
     return fit if orbits is None else replace(fit, orbits=orbits)
-
-
-def _is_sure(fit: Fit) -> bool:
-    """Whether a map of states has structure, and an error at rounding."""
-    return fit.structured and fit.error <= TOLERANCES.exact and bool(fit.model.window == 1)
-
-
-def _least(fits: Iterable[Fit]) -> Fit:
-    """Return the fit of the least score, among those that may be chosen."""
-    whole = [fit for fit in fits if not fit.segment and not fit.superseded]
-    return min(whole or fits, key=lambda fit: fit.score)
 
 
 def _is_alone(choice: Fit, fits: Iterable[Fit]) -> bool:

@@ -112,8 +112,8 @@ class Fit:
     segment
         Whether it is the map of a segment of a step, which is no map of the data by itself.
     superseded
-        Whether another fit of its kind is better over several steps, so that this one is not
-        chosen.
+        Whether this one is not chosen: another fit of its kind is better over several steps, or
+        others were iterated in its place.
     history
         Errors of the training, iteration by iteration.
     stopped_by
@@ -316,9 +316,7 @@ def best(
     """
     if not isinstance(fits, Sequence) or not fits or not all(isinstance(f, Fit) for f in fits):
         raise InputError("fits must be one or more results of trainings, each a Fit")
-    whole = [fit for fit in fits if not fit.segment]
-    whole = [fit for fit in whole if not fit.superseded] or whole
-    last = [*{id(fit.model): fit for fit in whole}.values()]  # the last training of each model
+    last = candidates(fits)
     losing = [fit for fit in last if fit.orbits is not None and fit.orbits.lost]
     steady = [fit for fit in last if fit not in losing]
     kept: Sequence[Fit] = steady or losing
@@ -342,6 +340,16 @@ def best(
 _error = attrgetter("error")
 _score = attrgetter("score")
 _parameters = attrgetter("parameters")
+
+
+def candidates(fits: Sequence[Fit]) -> list[Fit]:
+    """Return the fits among which one is chosen: the last training of each model.
+
+    Segments are none, and those that are superseded only where there is no other.
+    """
+    whole = [fit for fit in fits if not fit.segment]
+    whole = [fit for fit in whole if not fit.superseded] or whole
+    return [*{id(fit.model): fit for fit in whole}.values()]
 
 
 def _preferred(
