@@ -93,3 +93,65 @@ def test_wrong_combinations_are_refused(rows, words):
         pendula(combinations=rows)
     with pytest.raises(vp.InputError, match="polynomials alone"):
         pendula(hamiltonian="z[2]**2/2 + z[3]**2/2 - cos(z[0])")
+
+
+# quadratic invariants
+
+MOMENTUM = np.zeros((5, 5))  # q[0] p[1] - q[1] p[0] about the point (0.2, -0.3)
+MOMENTUM[1, 4] = MOMENTUM[4, 1] = 0.5
+MOMENTUM[2, 3] = MOMENTUM[3, 2] = -0.5
+MOMENTUM[0, 4] = MOMENTUM[4, 0] = -0.1
+MOMENTUM[0, 3] = MOMENTUM[3, 0] = -0.15
+
+
+def turning(degree=6, forms=(MOMENTUM,), dim=4):
+    forms = [form.tolist() for form in forms]
+    model = SymplecticGeneratingFunctionMap(dim=dim, degree=degree, quadratic_invariants=forms)
+    return randomise(model, 0.002, 1)
+
+
+def iterated(model, z, steps):
+    """States (orbit, step, dim) of the map."""
+    states = []
+    for _ in range(steps):
+        z = model.predict(z).detach()
+        states.append(z[:, 0].numpy())
+    return np.stack(states, 1)
+
+
+def test_the_iterated_map_keeps_quadratic_invariants_at_any_weights():
+    model = turning(4)
+    z = sample(20, 1, 4) / 4
+    start = np.concatenate([np.ones((20, 1)), z[:, 0].numpy()], 1)
+    states = iterated(model, z, 500)
+    assert np.ptp(states, axis=1).max() > 0.3
+    after = np.concatenate([np.ones((20, 500, 1)), states], 2)
+    before = np.einsum("ni,ij,nj->n", start, MOMENTUM, start)
+    values = np.einsum("nti,ij,ntj->nt", after, MOMENTUM, after)
+    assert np.abs(values - before[:, None]).max() < 3e-14
+    assert symplecticity_defect(model, z[0]) < 1e-12
+    assert model.remark == "keeps 1 quadratic invariant"
+    assert_close(model.inverse(model(z)), z, 1e-12)
+
+
+def test_files_and_machine_code_have_the_invariants(tmp_path):
+    from vpintegrator.compiled import CompiledModel
+
+    model = turning(4)
+    path = tmp_path / "turning.safetensors"
+    vp.save(model, path)
+    z = sample(5, 1, 4) / 2
+    with torch.no_grad():
+        model.core.settle(z[:, 0])
+        other = vp.load(path)
+        assert torch.equal(other(z), model(z))
+        assert other.remark == model.remark
+        states, _ = CompiledModel(model, 5).predict(z.numpy(), 1)
+        assert_close(torch.from_numpy(states), model.predict(z), 1e-12)
+
+
+def test_quadratic_invariants_stand_alone():
+    forms = [MOMENTUM.tolist()]
+    for others in ({"weights": [1, 2]}, {"cyclic": [0]}, {"reversing_symmetries": [REVERSAL]}):
+        with pytest.raises(vp.InputError, match="quadratic_invariants stand alone"):
+            SymplecticGeneratingFunctionMap(dim=4, quadratic_invariants=forms, **others)

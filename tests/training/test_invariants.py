@@ -6,7 +6,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator.training import Budget, PolynomialRegression, Trainer
-from vpintegrator.training.invariants import find_invariants
+from vpintegrator.training.invariants import find_invariants, find_quadratic_invariants
 from vpintegrator.training.kinds.invariants import KeptInvariants
 from vpintegrator.training.training_data import TrainingData
 
@@ -107,3 +107,67 @@ def test_a_map_that_keeps_them_errs_no_more_and_does_not_drift(data):
     assert vp.training.best([plain, fit]) is fit
     assert "keeps 2 invariants" in str(fit)
     assert not kept.kind.is_needed(own, [fit])
+
+
+# quadratic invariants whose flows rotate planes
+
+
+def waves(count, seed=0):
+    """Three resonant waves: orbits (orbit, time, 6) of complex amplitudes q + ip."""
+    from scipy.integrate import solve_ivp
+
+    def field(_, z):
+        a, b, c = z[:3] + 1j * z[3:]
+        slope = -1j * np.array([b * c + 0.7 * a, a * c.conjugate(), a * b.conjugate()])
+        return np.concatenate([slope.real, slope.imag])
+
+    times = 0.2 * np.arange(21)
+    starts = np.random.default_rng(seed).uniform(-1, 1, (count, 6))
+    runs = [solve_ivp(field, (0, 4), z, "DOP853", times, rtol=1e-13, atol=1e-13) for z in starts]
+    return np.stack([run.y.T for run in runs])
+
+
+@pytest.mark.parametrize(("name", "count"), [("kepler", 1), ("henon-heiles", 0), ("pendulum", 0)])
+def test_quadratic_invariants_are_found(data, name, count):
+    own = data(name)
+    model = vp.models.SymplecticGeneratingFunctionMap(dim=own.dataset.dim, degree=2)
+    own.normalise(model)
+    assert len(find_quadratic_invariants(model, own, 1e-6)) == count
+
+
+def test_a_map_that_keeps_quadratic_invariants_is_chosen():
+    """The invariants of Manley and Rowe, from an array without names."""
+    kind = vp.training.GeneratingFunctions(form="symplectic", weighted=False)
+    result = vp.fit(waves(60), [kind], step=0.2, target=1e-6, seconds=60)
+    assert result.error < 1e-6
+    assert result.model.remark == "keeps 2 quadratic invariants"
+    assert result.model.structure.form == "symplectic"
+    states = [waves(5, 1)[:, :1]]
+    for _ in range(300):
+        states.append(result.model.map(states[-1]))
+    far = np.concatenate(states, 1)  # (orbit, time, 6)
+    a = np.abs(far[..., :3] + 1j * far[..., 3:]) ** 2
+    for sums in (a[..., 0] + a[..., 1], a[..., 0] + a[..., 2]):
+        assert np.ptp(sums, axis=1).max() < 1e-9  # those of the data, as found there
+
+
+def test_of_flows_that_do_not_commute_a_largest_set_is_taken(data, tmp_path):
+    """Three angular momenta about one point have flows of which only one at a time is kept."""
+    generator = np.random.default_rng(0)
+    q, p = generator.normal(size=(2, 40, 3))
+    times = 0.2 * np.arange(21)[None, :, None]
+    rate = 1 + 0.3 * ((q**2 + p**2).sum(1) + 2 * np.linalg.norm(np.cross(q, p), axis=1))
+    angle = times * rate[:, None, None]
+    states = np.concatenate(
+        [
+            q[:, None] * np.cos(angle) + p[:, None] * np.sin(angle),
+            p[:, None] * np.cos(angle) - q[:, None] * np.sin(angle),
+        ],
+        2,
+    )
+    own = TrainingData(vp.import_dataset(states, tmp_path / "orbits.h5", step=0.2))
+    model = vp.models.SymplecticGeneratingFunctionMap(dim=6, degree=2)
+    own.normalise(model)
+    forms = find_quadratic_invariants(model, own, 1e-6)
+    assert forms
+    vp.models.SymplecticGeneratingFunctionMap(dim=6, degree=4, quadratic_invariants=forms)

@@ -21,7 +21,9 @@ from vpintegrator.nn.generating_maps import (
     SymplecticGeneratingFunction,
     VolumePreservingGeneratingFunction,
 )
+from vpintegrator.nn.invariant_polynomial import InvariantPolynomial
 from vpintegrator.nn.layer import default_dtype
+from vpintegrator.nn.rotations import Rotations
 from vpintegrator.nn.symmetry import (
     TOLERANCE,
     SignedGroup,
@@ -57,6 +59,10 @@ class SymplecticGeneratingFunctionMap(Model):
         Rows of a matrix M: polynomials are functions of the combinations M z of the normalised
         components, each in the place of a component; ``weights`` and ``cyclic`` are theirs.
         Combinations of angles are integer, such as q[1] - q[0] in the place of q[1].
+    quadratic_invariants
+        Symmetric matrices F of functions :math:`(1, z)^T F (1, z)` of the normalised components
+        that the map keeps, such as an angular momentum. Their flows must rotate planes. S has only
+        such terms then; there are no weights, combinations, angles and symmetries beside them.
     repeats
         Equal maps in a row, each of an equal part of the step; for autonomous systems.
     hamiltonian
@@ -71,7 +77,8 @@ class SymplecticGeneratingFunctionMap(Model):
     ------
     InputError
         For an odd number of moving components, symmetries that do not keep the symplectic form
-        but for its sign, or combinations that have no inverse or break the period of an angle.
+        but for its sign, or combinations that have no inverse or break the period of an angle; for
+        quadratic invariants whose flows do not commute, or do more than rotate planes.
 
     References
     ----------
@@ -98,6 +105,7 @@ class SymplecticGeneratingFunctionMap(Model):
         degree: int = 6,
         weights: Sequence[float] = (),
         combinations: Sequence[Any] = (),
+        quadratic_invariants: Matrices = (),
         repeats: int = 1,
         hamiltonian: str = "",
         order: int = 6,
@@ -116,6 +124,19 @@ class SymplecticGeneratingFunctionMap(Model):
         if order not in ORDERS:
             raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
         check_even(components.moving, "; take vpgf, which preserves volume")
+        if len(quadratic_invariants):
+            others = (weights, combinations, hamiltonian, reversing_symmetries, periodic, cyclic)
+            if any(map(len, others)) or components.read:
+                raise InputError(
+                    "quadratic_invariants stand alone: leave out weights, combinations, "
+                    "hamiltonian, reversing_symmetries, periodic, cyclic and parameters"
+                )
+            rotations = Rotations.of(quadratic_invariants, components.moving)
+            centre = rotations.planes @ rotations.centre
+            invariant = InvariantPolynomial(rotations.frequencies, degree, centre=centre)
+            core = SymplecticGeneratingFunction(invariant, None, repeats, rotations.planes)
+            super().__init__(core, components, dtype=dtype)
+            return
         M = _combinations(combinations, components)
         group, signs = _signs_of_symplectic(components)
         if M is not None:

@@ -280,6 +280,8 @@ class Model(Stored, Map):
         words = ["preserves the volume of its chart"] if in_chart else []
         if self.shifts:
             words.append(f"shifts windows by {self.prediction_window} of {self.window} states")
+        if count := len(getattr(self.core, "quadratic_invariants", ())):
+            words.append(f"keeps {count} quadratic invariant{'s' * (count > 1)}")
         if self.invariants is not None:
             words.append(self.invariant_words)
         return ", ".join(words)

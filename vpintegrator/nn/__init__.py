@@ -62,6 +62,7 @@ from vpintegrator.nn.gradient_coupling import HenonMap as HenonMap
 from vpintegrator.nn.gradient_coupling import NeuronPotential as NeuronPotential
 from vpintegrator.nn.gradient_coupling import QuadraticPotential as QuadraticPotential
 from vpintegrator.nn.hidden_parameter import HiddenParameterLayer as HiddenParameterLayer
+from vpintegrator.nn.invariant_polynomial import InvariantPolynomial as InvariantPolynomial
 from vpintegrator.nn.invariants import PolynomialInvariants as PolynomialInvariants
 from vpintegrator.nn.lift import Lifted as Lifted
 from vpintegrator.nn.multihead_rotations import (
@@ -69,6 +70,7 @@ from vpintegrator.nn.multihead_rotations import (
 )
 from vpintegrator.nn.recurrent import GatedRecurrentUnit as GatedRecurrentUnit
 from vpintegrator.nn.recurrent import LongShortTermMemory as LongShortTermMemory
+from vpintegrator.nn.rotations import Rotations as Rotations
 from vpintegrator.nn.scores import AdditiveScores as AdditiveScores
 from vpintegrator.nn.scores import BilinearScores as BilinearScores
 from vpintegrator.nn.scores import Heads as Heads

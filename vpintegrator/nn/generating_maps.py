@@ -13,6 +13,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import ImplicitMap, newton
+from vpintegrator.nn.invariant_polynomial import InvariantPolynomial
 from vpintegrator.nn.layer import on_cpu
 from vpintegrator.nn.symmetry import canonical_form, check_even
 
@@ -29,14 +30,16 @@ class SymplecticGeneratingFunction(ImplicitMap):
     The map is symplectic for every S. It is reversible, :math:`\rho \Phi \rho = \Phi^{-1}`, where
     :math:`S(\rho m) = S(m)` for a :math:`\rho` that turns the sign of the form, and commutes with
     linear symplectic maps that leave S as it is. S may be a function of linear combinations
-    :math:`u = M m` of the components, such as differences of angles.
+    :math:`u = M m` of the components, such as differences of angles. A quadratic function g is an
+    invariant of the map where S is constant along its flow:
+    :math:`g(z') - g(z) = \nabla g(m)^T J\, \nabla S(m) = 0`.
 
     Equation for pairs (z, z'): :math:`J^{-1}(z' - z) = \nabla S((z + z')/2)`, linear in the
     coefficients of S.
 
     Parameters
     ----------
-    potential : GeneratingFunction
+    potential : GeneratingFunction or InvariantPolynomial
         S, of all components of (q, p).
     exact : ElementaryHamiltonians, optional
         Terms of a known Hamiltonian that are added to S.
@@ -73,7 +76,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
     @on_cpu
     def __init__(
         self,
-        potential: GeneratingFunction,
+        potential: GeneratingFunction | InvariantPolynomial,
         exact: ElementaryHamiltonians | None = None,
         repeats: int = 1,
         combinations: torch.Tensor | None = None,
@@ -94,6 +97,18 @@ class SymplecticGeneratingFunction(ImplicitMap):
     def coefficients(self) -> tuple[torch.Tensor, ...]:
         exact = () if self.exact is None else (self.exact.coefficients,)
         return (self.potential.coefficients, *exact)
+
+    @property
+    def quadratic_invariants(self) -> torch.Tensor:
+        """Matrices F (function, 1 + size, 1 + size) of what the map keeps, (1, z)^T F (1, z)."""
+        S = self.potential
+        n = S.size
+        if not isinstance(S, InvariantPolynomial) or self.combinations is None:
+            return torch.zeros(0, 1 + n, 1 + n)
+        rows = torch.cat([-S.box_shift[:, None], self.combinations], 1).double()  # (size, 1 + size)
+        squares = rows[:, :, None] * rows[:, None, :] / 2
+        of_planes = squares.unflatten(0, (-1, 2)).sum(1)  # (plane, 1 + size, 1 + size)
+        return torch.tensordot(S.kept.to(of_planes), of_planes, 1)
 
     @property
     def block(self) -> int:
@@ -209,6 +224,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
     def at(self, parameters: torch.Tensor) -> SymplecticGeneratingFunction:
         """Return the map at parameters (m,), which are multiplied out."""
         exact = None if self.exact is None else self.exact.at(parameters)
+        assert isinstance(self.potential, GeneratingFunction)  # others read no parameters
         potential = self.potential.at(parameters)
         result = SymplecticGeneratingFunction(potential, exact, self.repeats, self.combinations)
         result.settle_like(self)

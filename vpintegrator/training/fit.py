@@ -145,13 +145,14 @@ def fit(
     if not are_kinds or not kinds:
         raise InputError("kinds must be one or more kinds of maps, such as [search('vpff')]")
     followers = [kind for kind in kinds if kind.follows]
+    are_default = kinds is KINDS
     if window is not None and whole("window", window) > 1:
-        if kinds is not KINDS:
+        if not are_default:
             raise InputError(
                 "window is an argument of the default kinds; give it to your own kinds"
             )
         kinds = kinds_of_windows(window)
-    finds = WindowSearch() if kinds is KINDS and window is None else None
+    finds = WindowSearch() if are_default and window is None else None
     one_of("prefer", prefer, ("error", "cost"))
     form = _form_of(structure)
     required = None if form in (None, "none") else form
@@ -160,6 +161,10 @@ def fit(
     is_cheapest = prefer == "cost"
     if is_cheapest and target is None:
         raise InputError("prefer = 'cost' needs the largest error that is allowed: give target")
+    if is_cheapest and followers and not are_default:
+        raise InputError(
+            "prefer = 'cost' takes maps as they are: leave KeptInvariants out of kinds"
+        )
     claim = None if required is not None and is_dataset(data) else form
     with held_back() as signals, opened(data, step, claim) as dataset:
         training_data = TrainingData(without_broken_structure(dataset), equations)

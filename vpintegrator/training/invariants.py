@@ -9,12 +9,15 @@ gradient is independent of those before.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import numpy as np
 import torch
 
+from vpintegrator.errors import InputError
 from vpintegrator.models import Model
-from vpintegrator.nn import PolynomialInvariants
+from vpintegrator.nn import PolynomialInvariants, Rotations, canonical_form
+from vpintegrator.nn.rotations import NEAR
 from vpintegrator.runtime.interrupts import check_time
 from vpintegrator.training.training_data import TrainingData
 
@@ -71,6 +74,73 @@ def find_invariants(model: Model, data: TrainingData, error: float) -> Polynomia
         more = _independent(own, [EXACT], model.dim - 1)
         found = more if len(more) > len(found) else found
     return _together(model, found) if found else None
+
+
+def find_quadratic_invariants(
+    model: Model, data: TrainingData, error: float
+) -> list[list[list[float]]]:
+    """Return matrices of quadratic invariants whose flows rotate planes, or none.
+
+    They are the argument ``quadratic_invariants`` of :class:`vpintegrator.models.
+    SymplecticGeneratingFunctionMap`. Those at rounding come first, then those that change less than
+    the error of the model along held-out orbits. Where flows do not commute, as those of three
+    angular momenta, a largest set that commutes is taken.
+
+    Parameters
+    ----------
+    model
+        Normalised model of states (q, p), all of whose components move.
+    data
+        Training data.
+    error
+        Relative error of the model.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.invariants import find_quadratic_invariants
+    >>> from vpintegrator.training.training_data import TrainingData
+    >>> dataset = vp.generate("kepler", "orbits.h5", count=40, steps=20, overwrite=True)
+    >>> data = TrainingData(dataset)
+    >>> model = vp.models.SymplecticGeneratingFunctionMap(dim=4, degree=2)
+    >>> data.normalise(model)
+    >>> len(find_quadratic_invariants(model, data, error=1e-6))  # the angular momentum
+    1
+    """
+    train, held_out = _orbits(model, data)
+    if len(train) < ORBITS or not len(held_out):
+        return []
+    space = _Polynomials(model, 2, 1, train, held_out, is_newest=False)
+    points = torch.cat([torch.zeros(1, model.dim), torch.eye(model.dim)]).double()
+    gradients = space.layer.jet(points)[1].numpy()  # (point, dim, term)
+    for level in dict.fromkeys((EXACT, min(max(error, EXACT), WORST))):
+        null = space.directions[:, space.changes < level]  # (term, direction)
+        slopes = np.moveaxis(gradients @ null, -1, 0)  # (direction, point, dim)
+        forms = np.zeros((len(slopes), 1 + model.dim, 1 + model.dim))
+        forms[:, 0, 1:] = forms[:, 1:, 0] = slopes[:, 0] / 2
+        forms[:, 1:, 1:] = (slopes[:, 1:] - slopes[:, :1]) / 2
+        if found := _rotating(forms, model.dim):
+            return found
+    return []
+
+
+def _rotating(forms: np.ndarray, dim: int) -> list[list[list[float]]]:
+    """Return combinations (function, 1 + dim, 1 + dim) whose flows rotate common planes."""
+    if not len(forms):
+        return []
+    weights = np.sqrt(2.0 + np.arange(len(forms)))
+    generic = np.tensordot(weights, forms, 1)[None]  # (1, 1 + dim, 1 + dim)
+    J = canonical_form(dim).numpy()
+    flows = J @ forms[:, 1:, 1:]
+    flow = J @ generic[:, 1:, 1:]
+    brackets = (flow @ flows - flows @ flow).reshape(len(forms), dim * dim)
+    _, sizes, rows = np.linalg.svd(brackets.T)
+    rank = int((sizes > NEAR * (flow**2).sum()).sum())
+    commuting = np.tensordot(rows[rank:], forms, 1)
+    for each in (forms, commuting, generic):
+        with suppress(InputError):
+            Rotations.of(each, dim)
+            return list(each.tolist())
+    return []
 
 
 def _independent(

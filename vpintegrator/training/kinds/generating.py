@@ -27,6 +27,7 @@ from vpintegrator.training.degrees import (
     scaled_weights,
     tied_components,
 )
+from vpintegrator.training.invariants import find_quadratic_invariants
 from vpintegrator.training.kinds.kind import (
     ModelKind,
     Sizes,
@@ -229,9 +230,29 @@ class GeneratingFunctions(ModelKind):
             return
         first = len(fits)
         self._degrees(data, train, fits, {}, self.first_coefficients // 2)
-        is_met = any(fit.error <= train.budget.target for fit in fits[first:])
-        if not is_met and self._converges(fits[first:]):  # weights take dozens of solves
-            self._higher(data, train, fits)
+        own = [*fits[first:]]
+        if not self._is_met(train, own):
+            self._invariant(data, train, fits)
+        if not self._is_met(train, fits[first:]) and self._converges(own):
+            self._higher(data, train, fits)  # weights take dozens of solves
+
+    @staticmethod
+    def _is_met(train: Trainer, fits: Sequence[Fit]) -> bool:
+        """Whether a fit has the error that is asked for, or rounding."""
+        enough = max(train.budget.target, 10 * TOLERANCES.rounding)
+        return any(fit.error <= enough for fit in fits)
+
+    def _invariant(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+        """Solve for functions that keep the quadratic invariants that the data show."""
+        model = self._model(data, 2, train.seed, {})
+        if self.form != "symplectic" or model.moving < model.dim or model.parameter_count:
+            return
+        data.normalise(model)
+        error = min((fit.error for fit in self._polynomials(fits)), default=math.inf)
+        if forms := find_quadratic_invariants(model, data, error):
+            functions = {"quadratic_invariants": forms, "reversing_symmetries": ()}
+            with suppress(InputError):  # angles, or symmetries that are declared
+                self._degrees(data, train, fits, functions, self.coefficients, 4, 2)
 
     def _is_given(self, data: TrainingData) -> bool:
         """Whether degree or weights are given, or the maps are a family."""
@@ -246,7 +267,10 @@ class GeneratingFunctions(ModelKind):
         """Return the fits of this form whose components have equal weights."""
         own = [fit for fit in fits if fit.kind == self.name]
         name = ARCHITECTURES[self.form]
-        return [f for f in own if f.model.name == name and not f.model.arguments.get("weights")]
+        other = ("weights", "quadratic_invariants")
+        return [
+            f for f in own if f.model.name == name and not any(map(f.model.arguments.get, other))
+        ]
 
     def _weighted(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Solve for polynomials whose degrees count by weights, and for harmonics of angles."""
@@ -349,14 +373,17 @@ class GeneratingFunctions(ModelKind):
             exact = {**functions, **self.arguments}.get("functions") == "hamiltonian"
             words = "weighted " * any(w != 1 for w in functions.get("weights", ()))
             words += "degree" if not functions.get("periodic") else "degree with angles"
+            if invariants := len(functions.get("quadratic_invariants", ())):
+                words = f"{invariants} quadratic invariants, {words}"
             size = f"{row}{'exact terms, ' * exact}{words} {degree}, {count(model)} coefficients"
             fit = train.solve(model, size, far=bool(far))
             is_compared = degree >= self.compared or "degree" in self.arguments
             if far is None and is_compared and fit.error > train.budget.target:
                 far = False
                 other = self._model(data, degree, train.seed, functions)
-                # a linear map in front would not be the identity at vanishing parameters
-                if not other.vanishing:
+                # a linear map in front would not be the identity at vanishing parameters, nor
+                # keep invariants
+                if not (other.vanishing or "quadratic_invariants" in functions):
                     behind = train.solve(other, f"linear map, then {size}", far=True)
                     far = behind.error < fit.error / 2
                     fit = behind if far else fit
