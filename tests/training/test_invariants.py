@@ -137,7 +137,7 @@ def test_quadratic_invariants_are_found(data, name, count):
 
 def test_a_map_that_keeps_quadratic_invariants_is_chosen():
     """The invariants of Manley and Rowe, from an array without names."""
-    kind = vp.training.GeneratingFunctions(form="symplectic", weighted=False)
+    kind = vp.training.GeneratingFunctions(form="symplectic")
     result = vp.fit(waves(60), [kind], step=0.2, target=1e-6, seconds=60)
     assert result.error < 1e-6
     assert result.model.remark == "keeps 2 quadratic invariants"

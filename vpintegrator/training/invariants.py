@@ -81,10 +81,9 @@ def find_quadratic_invariants(
 ) -> list[list[list[float]]]:
     """Return matrices of quadratic invariants whose flows rotate planes, or none.
 
-    They are the argument ``quadratic_invariants`` of :class:`vpintegrator.models.
-    SymplecticGeneratingFunctionMap`. Those at rounding come first, then those that change less than
-    the error of the model along held-out orbits. Where flows do not commute, as those of three
-    angular momenta, a largest set that commutes is taken.
+    They are the argument ``quadratic_invariants`` of the model ``sgf``. Those at rounding come
+    first, then those that change less than the error of the model along held-out orbits. Where
+    flows do not commute, as those of three angular momenta, a largest set that commutes is taken.
 
     Parameters
     ----------

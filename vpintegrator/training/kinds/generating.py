@@ -230,17 +230,9 @@ class GeneratingFunctions(ModelKind):
             return
         first = len(fits)
         self._degrees(data, train, fits, {}, self.first_coefficients // 2)
-        own = [*fits[first:]]
-        if not self._is_met(train, own):
-            self._invariant(data, train, fits)
-        if not self._is_met(train, fits[first:]) and self._converges(own):
-            self._higher(data, train, fits)  # weights take dozens of solves
-
-    @staticmethod
-    def _is_met(train: Trainer, fits: Sequence[Fit]) -> bool:
-        """Whether a fit has the error that is asked for, or rounding."""
-        enough = max(train.budget.target, 10 * TOLERANCES.rounding)
-        return any(fit.error <= enough for fit in fits)
+        is_met = any(fit.error <= train.budget.target for fit in fits[first:])
+        if not is_met and self._converges(fits[first:]):  # weights take dozens of solves
+            self._higher(data, train, fits)
 
     def _invariant(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
         """Solve for functions that keep the quadratic invariants that the data show."""
@@ -278,7 +270,12 @@ class GeneratingFunctions(ModelKind):
         least = min((fit.error for fit in polynomials), default=math.inf)
         if self._is_given(data) or not polynomials:
             return
-        if least <= max(train.budget.target, 10 * TOLERANCES.rounding):
+        enough = max(train.budget.target, 10 * TOLERANCES.rounding)
+        if least <= enough:
+            return
+        first = len(fits)
+        self._invariant(data, train, fits)
+        if any(fit.error <= enough for fit in fits[first:]):
             return
         highest = polynomials[-1].model.arguments["degree"]  # with and without a linear map
         goes_on = any(
