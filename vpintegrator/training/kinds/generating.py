@@ -135,9 +135,10 @@ class GeneratingFunctions(ModelKind):
     """Generating functions of polynomials, and of what is known of the equations.
 
     Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried where polynomials
-    err by more than 1e-14. Without exact terms, components get weights in the degree where
-    polynomials of equal weights err by more than 1e-13; of states without declared angles also
-    components that are angles in effect.
+    err by more than 1e-14. Without exact terms, where polynomials of equal weights err by more than
+    1e-13, functions are tried that keep quadratic invariants which the data show. Then components
+    get weights in the degree; of states without declared angles also components that are angles in
+    effect.
 
     Attributes
     ----------
@@ -152,8 +153,9 @@ class GeneratingFunctions(ModelKind):
     compared
         Degree from which on a fit with a linear map in front is compared with one without.
     weighted
-        Whether components get weights, angles and symmetries: False for polynomials alone, a matter
-        of a second; True for what follows where they are among the fits; None for both.
+        Whether functions suit the data by quadratic invariants, weights, angles and symmetries:
+        False for polynomials alone, a matter of a second; True for what follows where they are
+        among the fits; None for both.
     weighted_degree, weighted_terms, fewest_terms
         First degree that counts components by weights, and most and fewest terms of the functions
         by whose errors weights are chosen.
@@ -371,7 +373,7 @@ class GeneratingFunctions(ModelKind):
             words = "weighted " * any(w != 1 for w in functions.get("weights", ()))
             words += "degree" if not functions.get("periodic") else "degree with angles"
             if invariants := len(functions.get("quadratic_invariants", ())):
-                words = f"{invariants} quadratic invariants, {words}"
+                words = f"{invariants} quadratic invariant{'s' * (invariants > 1)}, {words}"
             size = f"{row}{'exact terms, ' * exact}{words} {degree}, {count(model)} coefficients"
             fit = train.solve(model, size, far=bool(far))
             is_compared = degree >= self.compared or "degree" in self.arguments
