@@ -61,7 +61,7 @@ class Rotations:
         tensor([[1., 1.]], dtype=torch.float64)
         """
         check_even(size)
-        F = np.array(forms, dtype=float)
+        F = np.asarray(forms, dtype=float)
         if F.ndim != 3 or F.shape[1:] != (1 + size, 1 + size) or not np.isfinite(F).all():
             raise InputError(
                 f"quadratic invariants must be matrices of {1 + size} rows and columns, of 1 and "
