@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -45,8 +46,6 @@ class _PlaneFunctions(Univariate):
         self, x: torch.Tensor, y: torch.Tensor, degree: int, highest: int
     ) -> dict[Order, torch.Tensor]:
         """Return functions (function, ...), and their derivatives by x (0) and y (1)."""
-        own = self.functions(degree)
-        axes = [1] * x.ndim
         real = [torch.ones_like(x)]
         imaginary = [torch.zeros_like(x)]
         for _ in range(degree):
@@ -55,7 +54,7 @@ class _PlaneFunctions(Univariate):
             real.append(x * a - y * b)
             imaginary.append(x * b + y * a)
         powers = torch.stack(real + imaginary)  # (part * power, ...)
-        places = torch.tensor([j for j, *_ in own], device=x.device)
+        places = torch.tensor([j for j, *_ in self.functions(degree)], device=x.device)
         radial = [
             torch.stack(each).index_select(0, places) * RADIUS**k
             for k, each in enumerate(
@@ -66,14 +65,10 @@ class _PlaneFunctions(Univariate):
 
         def power(order: Order = ()) -> torch.Tensor:
             """Return derivatives (function, ...): d/dx w^m = m w^(m-1), d/dy w^m = i m w^(m-1)."""
-            turns = sum(order)  # by a quarter
-            parts = [(part + turns) % 2 for *_, part in own]
-            lower = [max(m - len(order), 0) for _, m, _ in own]
-            index = [part * (degree + 1) + m for part, m in zip(parts, lower, strict=True)]
-            signs = ((1, -1, -1), (1, 1, -1))
-            factors = [math.perm(m, len(order)) * signs[part][turns] for _, m, part in own]
-            weights = torch.tensor(factors, dtype=x.dtype, device=x.device).view(-1, *axes)
-            return powers.index_select(0, torch.tensor(index, device=x.device)) * weights
+            index, factors = _picks(degree, order)
+            weights = torch.tensor(factors, dtype=x.dtype, device=x.device)
+            picked = powers.index_select(0, torch.tensor(index, device=x.device))
+            return picked * weights.view(-1, *[1] * x.ndim)
 
         def derivative(order: Order) -> torch.Tensor:
             result = radial[0] * power(order)
@@ -92,6 +87,20 @@ class _PlaneFunctions(Univariate):
 
 
 PLANE_FUNCTIONS = _PlaneFunctions("PLANE_FUNCTIONS")
+
+
+@cache
+def _picks(degree: int, order: Order) -> tuple[list[int], list[int]]:
+    """Return the place of each function's derivative of w^m among all powers, and its factor."""
+    turns = sum(order)  # by a quarter
+    signs = ((1, -1, -1), (1, 1, -1))
+    index = []
+    factors = []
+    for _, m, part in PLANE_FUNCTIONS.functions(degree):
+        lower = max(m - len(order), 0)
+        index.append((part + turns) % 2 * (degree + 1) + lower)
+        factors.append(math.perm(m, len(order)) * signs[part][turns])
+    return index, factors
 
 
 class InvariantPolynomial(SumOfProducts):
