@@ -10,6 +10,7 @@ from tests.nn.laws import OnVariables, assert_close, determinant_error, sample
 from vpintegrator.nn import (
     ElementaryHamiltonians,
     GeneratingFunction,
+    InvariantPolynomial,
     SymplecticGeneratingFunction,
     VolumePreservingGeneratingFunction,
 )
@@ -38,6 +39,7 @@ EXAMPLES = {
     "generating function of combinations": lambda d, T: SymplecticGeneratingFunction(
         wide(even(d), 2), combinations=mixed(even(d))
     ),
+    "generating function with quadratic invariants": lambda d, T: turning(even(d)),
     "generating function of exact terms": lambda d, T: SymplecticGeneratingFunction(
         wide(even(d)), ElementaryHamiltonians(oscillators(even(d) // 2), even(d))
     ),
@@ -45,6 +47,15 @@ EXAMPLES = {
         [wide(d) for _ in range(d - 1)]
     ),
 }
+
+
+def turning(size):
+    """All planes turn together, in discs so wide that maps exist whatever the weights."""
+    function = InvariantPolynomial(torch.ones(1, size // 2, device="cpu"), 4)
+    function.box_scale.fill_(10.5)
+    places = torch.arange(size, device="cpu").view(2, -1).mT.flatten()  # pairs (q, p)
+    planes = torch.eye(size, dtype=torch.float64, device="cpu")[places]
+    return SymplecticGeneratingFunction(function, combinations=planes)
 
 
 def mixed(size):
