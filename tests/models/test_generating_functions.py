@@ -150,6 +150,15 @@ def test_files_and_machine_code_have_the_invariants(tmp_path):
         assert_close(torch.from_numpy(states), model.predict(z), 1e-12)
 
 
+def test_what_moves_quadratic_invariants_takes_the_claim_away():
+    model = turning(4)
+    model.core.set_linear(torch.diag(torch.tensor([2.0, 1, 0.5, 1]).double()))
+    assert model.remark == ""
+    other = turning(4)
+    other.keep(vp.nn.PolynomialInvariants(dim=4, count=1, degree=2, dtype=torch.float64))
+    assert "quadratic" not in other.remark
+
+
 def test_quadratic_invariants_stand_alone():
     forms = [MOMENTUM.tolist()]
     for others in ({"weights": [1, 2]}, {"cyclic": [0]}, {"reversing_symmetries": [REVERSAL]}):

@@ -113,6 +113,8 @@ def test_what_is_prolonged_is_the_same_function():
 def test_too_many_coefficients_are_refused():
     with pytest.raises(InputError, match="take a lower degree"):
         InvariantPolynomial(torch.tensor([[1.0, -1.0, 0.0, 0.0]]), 12)
+    with pytest.raises(InputError, match="take a lower degree"):  # at once
+        InvariantPolynomial(torch.ones(1, 4), 64)
     with pytest.raises(InputError, match="no polynomial of degree 1"):
         InvariantPolynomial(torch.tensor([[1.0]]), 1)
 

@@ -280,11 +280,20 @@ class Model(Stored, Map):
         words = ["preserves the volume of its chart"] if in_chart else []
         if self.shifts:
             words.append(f"shifts windows by {self.prediction_window} of {self.window} states")
-        if count := len(getattr(self.core, "quadratic_invariants", ())):
+        if count := self.quadratic_invariant_count:
             words.append(f"keeps {count} quadratic invariant{'s' * (count > 1)}")
         if self.invariants is not None:
             words.append(self.invariant_words)
         return ", ".join(words)
+
+    @property
+    def quadratic_invariant_count(self) -> int:
+        """Number of quadratic functions that the map which is iterated keeps at any weights.
+
+        Projections that keep other invariants move these.
+        """
+        is_plain = not self.shifts and self.invariants is None
+        return len(getattr(self.core, "quadratic_invariants", ())) if is_plain else 0
 
     @property
     def attention_summary(self) -> str:  # type: ignore[override]

@@ -10,9 +10,8 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import RADIUS, SignedPermutations
 from vpintegrator.nn.basis_layers import BasisPotential
-from vpintegrator.nn.sums_of_products import Order, SumOfProducts
+from vpintegrator.nn.sums_of_products import MARGIN, Order, SumOfProducts
 
-MARGIN = 1.05  # relative size of the box to the range of the states
 LARGEST_COUNT = 20_000  # terms, before symmetries
 
 
@@ -70,18 +69,13 @@ class GeneratingFunction(SumOfProducts, BasisPotential):
     True
     """
 
-    box_shift: torch.Tensor
-    box_scale: torch.Tensor
     largest_count = LARGEST_COUNT
     first_scale = 0.0
 
     def _extend(self) -> None:
         if self.formulas is not None:
             raise InputError("generating functions take no expressions")
-        read = self.size + self.parameter_count
-        self.register_buffer("box_shift", torch.zeros(read, **self.factory_kwargs))
-        self.register_buffer("box_scale", torch.ones(read, **self.factory_kwargs))
-        self.prepare()
+        self.prepare(self.size + self.parameter_count)
 
     # the box
 

@@ -100,10 +100,14 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     @property
     def quadratic_invariants(self) -> torch.Tensor:
-        """Matrices F (function, 1 + size, 1 + size) of what the map keeps, (1, z)^T F (1, z)."""
+        """Matrices F (function, 1 + size, 1 + size) of what the map keeps, (1, z)^T F (1, z).
+
+        None where a linear map is before and after it, which does not keep them.
+        """
         S = self.potential
         n = S.size
-        if not isinstance(S, InvariantPolynomial) or self.combinations is None:
+        is_invariant = isinstance(S, InvariantPolynomial) and not self.has_linear
+        if not is_invariant or self.combinations is None:
             return torch.zeros(0, 1 + n, 1 + n)
         rows = torch.cat([-S.box_shift[:, None], self.combinations], 1).double()  # (size, 1 + size)
         squares = rows[:, :, None] * rows[:, None, :] / 2

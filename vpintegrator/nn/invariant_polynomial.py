@@ -14,9 +14,8 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import POLYNOMIALS, RADIUS, Terms, Univariate, checked_degree
 from vpintegrator.nn.layer import Device, Dtype, on_cpu
-from vpintegrator.nn.sums_of_products import Order, SumOfProducts
+from vpintegrator.nn.sums_of_products import MARGIN, Order, SumOfProducts
 
-MARGIN = 1.05  # relative size of the discs to the range of the states
 RESONANT = 1e-3  # sum of frequencies, relative to the largest, that is zero
 LARGEST_COUNT = 5_000  # coefficients
 
@@ -142,7 +141,6 @@ class InvariantPolynomial(SumOfProducts):
     True
     """
 
-    box_shift: torch.Tensor
     shown = ("size", "degree")
 
     @on_cpu
@@ -162,29 +160,30 @@ class InvariantPolynomial(SumOfProducts):
         planes = omega.shape[1]
         self.size = 2 * planes
         self.parameter_count = 0
-        columns = _columns(omega / omega.abs().amax(1, keepdim=True), degree)
+        each = _columns(omega / omega.abs().amax(1, keepdim=True), degree)
+        columns = [*itertools.islice(each, LARGEST_COUNT + 1)]
+        columns.sort(key=lambda column: 2 * sum(column[0]) + sum(map(abs, column[1])))
         if not columns:
             raise InputError(f"no polynomial of degree {degree} has these invariants; take 2")
         if len(columns) > LARGEST_COUNT:
             raise InputError(
-                f"degree = {degree} in {self.size} components gives {len(columns):,} coefficients, "
-                f"and {LARGEST_COUNT:,} are allowed; take a lower degree"
+                f"degree = {degree} in {self.size} components gives more than {LARGEST_COUNT:,} "
+                "coefficients; take a lower degree"
             )
         parts = *_products(columns, degree), len(columns)
         kinds = [PLANE_FUNCTIONS] * planes
         self.terms = Terms(degree, kinds, *parts, **self.factory_kwargs)
         self.powers = torch.tensor(sorted({m for _, m, _ in columns})).double()  # (power, plane)
-        shift = torch.zeros(self.size) if centre is None else centre
-        self.register_buffer("box_shift", shift.to(**self.factory_kwargs))
-        self.register_buffer("box_scale", torch.ones(self.size, **self.factory_kwargs))
         start = initial_scale * torch.randn(len(columns), dtype=torch.float32)
         self.coefficients = nn.Parameter(start.to(**self.factory_kwargs))
-        self.prepare()
+        self.prepare(self.size)
+        if centre is not None:
+            self.box_shift.copy_(centre)
 
     @property
     def kept(self) -> torch.Tensor:
         r"""Orthonormal :math:`\omega` (function, plane) of all functions that S keeps, exactly."""
-        _, sizes, rows = torch.linalg.svd(self.powers)
+        _, sizes, rows = torch.linalg.svd(self.powers.mT @ self.powers)
         return rows[int((sizes > 1e-9).sum()) :]
 
     @torch.no_grad()
@@ -215,30 +214,28 @@ class InvariantPolynomial(SumOfProducts):
         return tables
 
 
-def _powers(planes: int, degree: int) -> Iterator[tuple[int, ...]]:
-    """Yield all m with sums of sizes up to a degree."""
+def _powers(planes: int, degree: int, are_signed: bool = True) -> Iterator[tuple[int, ...]]:
+    """Yield all m with sums of sizes up to a degree, or those that are not negative."""
     if not planes:
         yield ()
         return
-    for first in range(-degree, degree + 1):
-        for others in _powers(planes - 1, degree - abs(first)):
+    for first in range(-degree if are_signed else 0, degree + 1):
+        for others in _powers(planes - 1, degree - abs(first), are_signed):
             yield (first, *others)
 
 
-def _columns(frequencies: torch.Tensor, degree: int) -> list[Column]:
-    """Return j, m and part of each coefficient, in the order of their degrees."""
+def _columns(frequencies: torch.Tensor, degree: int) -> Iterator[Column]:
+    """Yield j, m and part of each coefficient, those of no powers first."""
     planes = frequencies.shape[1]
+    nothing = (0,) * planes
+    yield from ((j, nothing, 0) for j in _powers(planes, degree // 2, False) if any(j))
     # those of -m are the conjugates of those of m
-    each = [m for m in _powers(planes, degree) if next((k for k in m if k), 0) >= 0]
-    sums = torch.tensor(each, dtype=torch.float64) @ frequencies.mT  # (power, function)
-    resonant = (sums.abs() < RESONANT).all(1).tolist()
-    columns: list[Column] = []
+    each = [m for m in _powers(planes, degree) if next((k for k in m if k), 0) > 0]
+    sums = torch.tensor(each, dtype=torch.float64).view(-1, planes) @ frequencies.mT
+    resonant = (sums.abs() < RESONANT).all(1).tolist()  # (power,)
     for m in itertools.compress(each, resonant):
         left = (degree - sum(map(abs, m))) // 2
-        for j in itertools.product(range(left + 1), repeat=planes):
-            if sum(j) <= left and (any(m) or any(j)):
-                columns += [(j, m, part) for part in range(2 if any(m) else 1)]
-    return sorted(columns, key=lambda column: 2 * sum(column[0]) + sum(map(abs, column[1])))
+        yield from ((j, m, part) for j in _powers(planes, left, False) for part in range(2))
 
 
 def _products(

@@ -15,6 +15,8 @@ from torch import nn
 from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.layer import Layer
 
+MARGIN = 1.05  # relative size of the box to the range of the states
+
 Order = tuple[int, ...]  # derivative by these variables, () for the function itself
 
 
@@ -58,8 +60,8 @@ class _Plan:
 class SumOfProducts(Layer):
     """A linear combination of terms, with gradient, Hessian and the derivatives of each term.
 
-    A derived class has ``terms``, whose functions of each variable ``_tables`` evaluates, the scale
-    of each component, ``box_scale``, and calls ``prepare`` when the terms are known.
+    A derived class has ``terms``, whose functions of each variable ``_tables`` evaluates, and calls
+    ``prepare`` when these are known.
 
     Attributes
     ----------
@@ -67,15 +69,20 @@ class SumOfProducts(Layer):
         Components of x, and of the gradient.
     terms : Terms
     coefficients : Parameter, (coefficient,)
+    box_shift, box_scale : Tensor, (size + m,)
+        Origin and unit of each component, and of each parameter.
     """
 
     size: int
     terms: Terms
     coefficients: nn.Parameter
+    box_shift: torch.Tensor
     box_scale: torch.Tensor
 
-    def prepare(self) -> None:
-        """Compute the order of summation, when the terms are known."""
+    def prepare(self, read: int) -> None:
+        """Register the box of so many components, and compute the order of summation."""
+        self.register_buffer("box_shift", torch.zeros(read, **self.factory_kwargs))
+        self.register_buffer("box_scale", torch.ones(read, **self.factory_kwargs))
         self._rows = self.terms.chosen.clone()  # on the CPU, wherever the function is
         self._plans: dict[tuple[int, ...], _Plan] = {}
         self.plan()

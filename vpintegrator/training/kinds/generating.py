@@ -236,17 +236,19 @@ class GeneratingFunctions(ModelKind):
         if not is_met and self._converges(fits[first:]):  # weights take dozens of solves
             self._higher(data, train, fits)
 
-    def _invariant(self, data: TrainingData, train: Trainer, fits: Sequence[Fit]) -> None:
+    def _invariant(
+        self, data: TrainingData, train: Trainer, fits: Sequence[Fit], error: float
+    ) -> None:
         """Solve for functions that keep the quadratic invariants that the data show."""
+        if self.form != "symplectic":
+            return
         model = self._model(data, 2, train.seed, {})
-        if self.form != "symplectic" or model.moving < model.dim or model.parameter_count:
+        if model.moving < model.dim or model.coordinates.periods:
             return
         data.normalise(model)
-        error = min((fit.error for fit in self._polynomials(fits)), default=math.inf)
         if forms := find_quadratic_invariants(model, data, error):
             functions = {"quadratic_invariants": forms, "reversing_symmetries": ()}
-            with suppress(InputError):  # angles, or symmetries that are declared
-                self._degrees(data, train, fits, functions, self.coefficients, 4, 2)
+            self._degrees(data, train, fits, functions, self.coefficients, 4, 2)
 
     def _is_given(self, data: TrainingData) -> bool:
         """Whether degree or weights are given, or the maps are a family."""
@@ -276,7 +278,7 @@ class GeneratingFunctions(ModelKind):
         if least <= enough:
             return
         first = len(fits)
-        self._invariant(data, train, fits)
+        self._invariant(data, train, fits, least)
         if any(fit.error <= enough for fit in fits[first:]):
             return
         highest = polynomials[-1].model.arguments["degree"]  # with and without a linear map
@@ -382,7 +384,7 @@ class GeneratingFunctions(ModelKind):
                 other = self._model(data, degree, train.seed, functions)
                 # a linear map in front would not be the identity at vanishing parameters, nor
                 # keep invariants
-                if not (other.vanishing or "quadratic_invariants" in functions):
+                if not (other.vanishing or other.quadratic_invariant_count):
                     behind = train.solve(other, f"linear map, then {size}", far=True)
                     far = behind.error < fit.error / 2
                     fit = behind if far else fit
