@@ -50,25 +50,25 @@ def test_those_of_polynomials_are_found(data, name):
     assert float((values - values[:, :1]).abs().max()) < 1e-9
 
 
-def test_those_of_windows_are_found(data):
+def test_those_of_windows_are_found(data, tmp_path):
     """The energy of a plane oscillator is no function of the positions, but of two of them."""
     states = data("harmonic-oscillator", count=80).dataset.states("train")
     half = len(states) // 2
     both = np.concatenate([states[:half, :, :1], states[-half:, :, :1]], 2)  # two oscillators
-    seen = TrainingData(vp.import_dataset(both, "seen.h5", step=0.1, overwrite=True))
+    seen = TrainingData(vp.import_dataset(both, tmp_path / "seen.h5", step=0.1))
     assert find_invariants(untrained(seen), seen, 1e-6) is None
     assert find_invariants(untrained(seen, window=2), seen, 1e-6).count == 1  # less than dim
 
 
 @pytest.mark.parametrize("damping", [0.0, 1e-4])
-def test_a_slow_decay_below_the_noise_is_no_invariant(damping):
+def test_a_slow_decay_below_the_noise_is_no_invariant(tmp_path, damping):
     random = np.random.default_rng(0)
     times = 0.1 * np.arange(21)
     phase = random.uniform(0, 2 * np.pi, (100, 1))
     radius = random.uniform(0.5, 1.5, (100, 1)) * np.exp(-damping * times)
     states = np.stack([radius * np.cos(times + phase), -radius * np.sin(times + phase)], -1)
     states += 1e-4 * random.normal(size=states.shape)
-    own = TrainingData(vp.import_dataset(states, "turn.h5", step=0.1, overwrite=True))
+    own = TrainingData(vp.import_dataset(states, tmp_path / "turn.h5", step=0.1))
     found = find_invariants(untrained(own), own, 1.5e-4)
     assert (found is None) == bool(damping)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -41,33 +40,61 @@ class _PlaneFunctions(Univariate):
     def orders(self, degree: int) -> list[int]:
         return [2 * j + m for j, m, _ in self.functions(degree)]
 
-    def tables(
-        self, x: torch.Tensor, y: torch.Tensor, degree: int, highest: int
-    ) -> dict[Order, torch.Tensor]:
-        """Return functions (function, ...), and their derivatives by x (0) and y (1)."""
+
+PLANE_FUNCTIONS = _PlaneFunctions("PLANE_FUNCTIONS")
+
+
+class _PlaneTables:
+    """Values and derivatives of all functions of a plane up to a degree.
+
+    What is selected is computed once, on the CPU, before a compiler traces the function.
+    """
+
+    def __init__(self, degree: int) -> None:
+        self.degree = degree
+        self.radial = torch.tensor([j for j, *_ in PLANE_FUNCTIONS.functions(degree)])
+        orders: list[Order] = [(), (0,), (1,), (0, 0), (0, 1), (1, 1)]  # by x (0) and y (1)
+        self.picks = {order: self._picks(order) for order in orders}
+
+    def _picks(self, order: Order) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the place of each function's derivative of w^m among all powers, and its factor.
+
+        The derivatives are d/dx w^m = m w^(m-1) and d/dy w^m = i m w^(m-1).
+        """
+        turns = sum(order)  # by a quarter
+        signs = ((1, -1, -1), (1, 1, -1))
+        places = []
+        factors = []
+        for _, m, part in PLANE_FUNCTIONS.functions(self.degree):
+            lower = max(m - len(order), 0)
+            places.append((part + turns) % 2 * (self.degree + 1) + lower)
+            factors.append(math.perm(m, len(order)) * signs[part][turns])
+        return torch.tensor(places), torch.tensor(factors)
+
+    def __call__(self, x: torch.Tensor, y: torch.Tensor, highest: int) -> dict[Order, torch.Tensor]:
+        """Return functions (function, ...), and their derivatives up to the highest."""
         real = [torch.ones_like(x)]
         imaginary = [torch.zeros_like(x)]
-        for _ in range(degree):
+        for _ in range(self.degree):
             a = real[-1]
             b = imaginary[-1]
             real.append(x * a - y * b)
             imaginary.append(x * b + y * a)
         powers = torch.stack(real + imaginary)  # (part * power, ...)
-        places = torch.tensor([j for j, *_ in self.functions(degree)], device=x.device)
+        places = self.radial.to(x.device)
         radial = [
             torch.stack(each).index_select(0, places) * RADIUS**k
             for k, each in enumerate(
-                POLYNOMIALS.jet(RADIUS * (2 * (x * x + y * y) - 1), degree // 2, highest)
+                POLYNOMIALS.jet(RADIUS * (2 * (x * x + y * y) - 1), self.degree // 2, highest)
             )
         ]  # (function, ...) each
         slopes = (4 * x, 4 * y)  # of 2 |w|^2 - 1
 
         def power(order: Order = ()) -> torch.Tensor:
-            """Return derivatives (function, ...): d/dx w^m = m w^(m-1), d/dy w^m = i m w^(m-1)."""
-            index, factors = _picks(degree, order)
-            weights = torch.tensor(factors, dtype=x.dtype, device=x.device)
-            picked = powers.index_select(0, torch.tensor(index, device=x.device))
-            return picked * weights.view(-1, *[1] * x.ndim)
+            """Return derivatives (function, ...) of w^m."""
+            index, factors = self.picks[order]
+            picked = powers.index_select(0, index.to(x.device))
+            return picked * factors.to(x).view(-1, *[1] * x.ndim)
 
         def derivative(order: Order) -> torch.Tensor:
             result = radial[0] * power(order)
@@ -81,25 +108,7 @@ class _PlaneFunctions(Univariate):
                 result = result + radial[1] * mixed + curvature * power()
             return result
 
-        orders: list[Order] = [(), (0,), (1,), (0, 0), (0, 1), (1, 1)]
-        return {order: derivative(order) for order in orders if len(order) <= highest}
-
-
-PLANE_FUNCTIONS = _PlaneFunctions("PLANE_FUNCTIONS")
-
-
-@cache
-def _picks(degree: int, order: Order) -> tuple[list[int], list[int]]:
-    """Return the place of each function's derivative of w^m among all powers, and its factor."""
-    turns = sum(order)  # by a quarter
-    signs = ((1, -1, -1), (1, 1, -1))
-    index = []
-    factors = []
-    for _, m, part in PLANE_FUNCTIONS.functions(degree):
-        lower = max(m - len(order), 0)
-        index.append((part + turns) % 2 * (degree + 1) + lower)
-        factors.append(math.perm(m, len(order)) * signs[part][turns])
-    return index, factors
+        return {order: derivative(order) for order in self.picks if len(order) <= highest}
 
 
 class InvariantPolynomial(SumOfProducts):
@@ -173,6 +182,7 @@ class InvariantPolynomial(SumOfProducts):
         parts = *_products(columns, degree), len(columns)
         kinds = [PLANE_FUNCTIONS] * planes
         self.terms = Terms(degree, kinds, *parts, **self.factory_kwargs)
+        self._plane_tables = {each: _PlaneTables(each) for each in set(self.terms.highest)}
         self.powers = torch.tensor(sorted({m for _, m, _ in columns})).double()  # (power, plane)
         start = initial_scale * torch.randn(len(columns), dtype=torch.float32)
         self.coefficients = nn.Parameter(start.to(**self.factory_kwargs))
@@ -209,7 +219,7 @@ class InvariantPolynomial(SumOfProducts):
         tables: dict[tuple[int, Order], Any] = {}
         for k, degree in enumerate(self.terms.highest):
             x_k, y_k = variables[2 * k : 2 * k + 2]
-            for order, table in PLANE_FUNCTIONS.tables(x_k, y_k, degree, highest).items():
+            for order, table in self._plane_tables[degree](x_k, y_k, highest).items():
                 tables[k, tuple(2 * k + i for i in order)] = table  # (function, ...)
         return tables
 
