@@ -121,7 +121,7 @@ SYSTEMS = {
 }
 OURS = "ours"
 NETWORKS = ("hnn", "ghnn", "sympnet-g", "sympnet-la", "henonnet")
-NETWORKS += ("neural-ode", "lstm", "gru", "vpt")
+NETWORKS += ("lnn", "neural-ode", "lstm", "gru", "vpt")
 PUBLISHED = {("rigid-body", "vpt"): 1.7e-3, ("rigid-body", "feed-forward"): 7.4e-4}
 NOTES = [
     "spring, pendulum: mean square error of the vector field, arXiv 1906.01563, table 1, which has "
@@ -130,6 +130,7 @@ NOTES = [
     f"{symplectic.STEPS} steps, medians over the seeds; published: one step of the published "
     "weights of arXiv 2312.11166",
     "ours: the best map that vp.fit finds from states alone, of all kinds",
+    "lnn takes momenta for velocities, which they are not on the double pendulum",
     "-: the network is not for such states, or was not measured; papers whose steps and initial "
     "states differ have no number here",
 ]
@@ -217,9 +218,9 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     places = [
         (task, entry, seed)
+        for seed in range(seeds)  # an interrupted measurement has a whole table
         for task in chosen
         for entry in (("mlp", "hnn") if task in FIELDS else (*networks, OURS))
-        for seed in range(seeds)
     ]
     files = {place: folder / f"{place[0]}-{place[1]}-{place[2]}.json" for place in places}
     missing = [place for place in places if not files[place].exists()]

@@ -2,10 +2,11 @@
 
     python scripts/benchmarks/training.py
 
-A first-order step is loss, gradient and Adam's update, for a batch of windows. The peers: the eager
-module with torch.optim.Adam as anybody would write it; and, for the published transformer, a jitted
-step of the same network in JAX. An epoch of the published experiment is eight such steps for the
-windows of 1,238 orbits, which only our optimizer shuffles. The last table has the Jacobian of
+A first-order step is loss, gradient and Adam's update, for a batch of windows; its time is that of
+eight in turn, divided by eight. The peers: the eager module with torch.optim.Adam as anybody would
+write it; and, for the published transformer, a jitted step of the same network in JAX. An epoch of
+the published experiment is eight such steps for the windows of 1,238 orbits. Only our optimizer
+shuffles. The last table has the Jacobian of
 Levenberg-Marquardt (eager: vmap of jacrev, as torch.func offers it). The roofline counts the
 operations of a window; a function such as tanh counts for 30.
 """
@@ -37,6 +38,7 @@ from vpintegrator import models
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.models import Model
+from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training.optimizers import Adam, LevenbergMarquardt
 from vpintegrator.training.residuals import Objective, ParameterVector
 
@@ -108,11 +110,15 @@ def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
     batch, counts = (64, [32]) if quick else (batch, [512, 4096])
     columns = ["model", "dtype", "parameters", "eager", "jax", "compiled", "eager / compiled"]
     columns += ["jax / compiled", "of the roofline"]
-    rows = [_first_order(Case(n, d, batch), seconds) for n in names for d in dtypes]
+    rows = [
+        _first_order(Case(name, dtype, batch * STEPS), seconds, STEPS)
+        for name in names
+        for dtype in dtypes
+    ]
     notes = ["of the roofline: the share of the time that arithmetic at the peak of one core takes"]
     print_table(f"A first-order step, {batch:,} windows", columns, rows, notes)
     batch = 64 if quick else PUBLISHED
-    row = _first_order(Case("published vpt", torch.float32, batch * STEPS), seconds, STEPS)
+    row = _first_order(Case("published vpt", torch.float32, batch * STEPS), seconds)
     title = f"An epoch of the published experiment, {batch * STEPS:,} windows in {STEPS} batches"
     print_table(title, columns, [row], notes)
 
@@ -122,9 +128,9 @@ def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
     print_table("The Jacobian of Levenberg-Marquardt, float64", columns, rows)
 
 
-def _first_order(case: Case, seconds: float, steps: int = 1) -> list[str]:
-    """Return a row of times of so many steps, each of an equal part of the windows."""
-    batch = case.count // steps
+def _first_order(case: Case, seconds: float, parts: int = 1) -> list[str]:
+    """Return a row of times of an epoch of several steps, or of an equal part of it."""
+    batch = case.count // STEPS
     optimizer = Adam(
         case.model,
         case.pairs,
@@ -135,14 +141,15 @@ def _first_order(case: Case, seconds: float, steps: int = 1) -> list[str]:
         compiled=case.compiled,
     )
     candidates: dict[str, Callable[[], object]] = {
-        "eager": _eager_step(case, batch, steps),
-        "compiled": lambda: optimizer.epoch(0.0),  # it shuffles the windows, too
+        "eager": _eager_epoch(case, batch),
+        "compiled": lambda: _epoch(optimizer),
     }
-    peer = _jax_step(case, batch, steps)
+    peer = _jax_epoch(case, batch)
     if peer is not None:
         candidates["jax"] = peer
-    found = time_together(candidates, seconds)
-    least = case.roofline(backward=1)
+    times = time_together(candidates, seconds)
+    found = {name: time / parts for name, time in times.items()}
+    least = case.roofline(backward=1) / parts
     return [
         case.name,
         name_of(case.dtype),
@@ -156,14 +163,20 @@ def _first_order(case: Case, seconds: float, steps: int = 1) -> list[str]:
     ]
 
 
-def _eager_step(case: Case, batch: int, steps: int) -> Callable[[], object]:
+def _epoch(optimizer: Adam) -> None:
+    """Train on all windows once, in random order, with the threads that ``vp.train`` uses."""
+    with torch_threads():  # of PyTorch alone
+        optimizer.epoch(0.0)
+
+
+def _eager_epoch(case: Case, batch: int) -> Callable[[], object]:
     torch.manual_seed(0)
     model = MODELS[case.name](dtype=case.dtype)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-6)
     batches = [*zip(case.inputs.split(batch), case.targets.split(batch), strict=True)]
 
     def epoch() -> None:
-        for inputs, targets in batches[:steps]:
+        for inputs, targets in batches:
             optimizer.zero_grad()
             (model(inputs) - targets).square().mean().backward()
             optimizer.step()
@@ -171,8 +184,8 @@ def _eager_step(case: Case, batch: int, steps: int) -> Callable[[], object]:
     return epoch
 
 
-def _jax_step(case: Case, batch: int, steps: int) -> Callable[[], object] | None:
-    """Loss, gradient and Adam's update in one jitted function; None for other networks."""
+def _jax_epoch(case: Case, batch: int) -> Callable[[], object] | None:
+    """Steps that are one jitted function each; None for other networks."""
     if case.name != "published vpt":
         return None
     try:
@@ -182,7 +195,7 @@ def _jax_step(case: Case, batch: int, steps: int) -> Callable[[], object] | None
     step = adam_step(case.model, case.inputs[:batch].numpy(), case.targets[:batch].numpy())
 
     def epoch() -> None:
-        for _ in itertools.repeat(None, steps):
+        for _ in itertools.repeat(None, STEPS):
             step()
 
     return epoch

@@ -125,6 +125,21 @@ def test_rows_of_windows_need_not_follow_one_another():
         np.testing.assert_array_equal(viewed, copied)
 
 
+def test_some_rows_are_read_where_they_are():
+    """A batch of windows that overlap, in any order, beside copies of them."""
+    model, machine = made("published", False)
+    vector, states, _ = (tensor.numpy() for tensor in problem(model, 1, 90))
+    states = states.reshape(-1, model.dim)
+    size = model.window + model.prediction_window
+    both = np.lib.stride_tricks.sliding_window_view(states, size, 0).swapaxes(1, 2)
+    x, y = both[:, : model.window], both[:, model.window :]
+    rows = np.random.default_rng(0).permutation(len(x))[:COUNT]
+    read = machine.gradient(vector, x, y, rows)
+    copied = machine.gradient(vector, x[rows].copy(), y[rows].copy())
+    for one, other in zip(read, copied, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_weights_that_are_not_trained():
     model = build("vpff")
     frozen = next(model.parameters()).requires_grad_(False)

@@ -138,7 +138,9 @@ REVERSIBLE = {
 }
 DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
 # hidden layers in several stages or steps in a row
-DEFAULTS |= {name: (name, {"width": 5}) for name in ("hnn", "ghnn", "neural-ode", "lstm", "gru")}
+DEFAULTS |= {
+    name: (name, {"width": 5}) for name in ("hnn", "ghnn", "lnn", "neural-ode", "lstm", "gru")
+}
 DEFAULTS["lagrangian"] = ("lagrangian", {"degree": 2})  # a function of twice the components
 CASES = DEFAULTS | VOLUME | SIZED | SYMPLECTIC | FAMILIES | TRANSFORMERS
 CASES["discrete Lagrangian"] = ("lagrangian", {"dim": 2, "periodic": [(1, 6.0)]})

@@ -14,6 +14,7 @@ from vpintegrator.models import (
     GradientSympNet,
     HamiltonianNetwork,
     HenonNet,
+    LagrangianNetwork,
     LinearActivationSympNet,
     NeuralODE,
 )
@@ -114,6 +115,37 @@ def test_the_learned_field_is_that_of_the_learned_energy(options, order):
     # and the map follows it
     model.set_advance(1e-5)
     assert_close((model(z[:, None])[:, 0] - z) / 1e-5, field, 1e-4 * float(field.abs().max()))
+
+
+def test_lagrangian_networks_by_the_equations_of_euler_and_lagrange():
+    """In positions and velocities with their units, by automatic differentiation."""
+    model = random(LagrangianNetwork(4, width=5, activation="tanh"))
+    network = model.core.field.function
+
+    def lagrangian(q, v):
+        x = (torch.cat([q, v]) - SHIFT) / SCALE
+        return x[2:].square().sum() / 2 + value(network, x)
+
+    def accelerations(z):
+        q, v = z[:2], z[2:]
+        force = torch.func.grad(lagrangian, 0)(q, v)
+        momenta = torch.func.grad(lagrangian, 1)
+        by_q, by_v = (torch.func.jacrev(momenta, i)(q, v) for i in (0, 1))
+        return torch.linalg.solve(by_v, force - by_q @ v)
+
+    def field(z):
+        return torch.stack([torch.cat([each[2:], accelerations(each)]) for each in z])
+
+    z = sample(6, 4)
+    a = field(z)
+    b = field(z + H / 2 * a)
+    c = field(z + H / 2 * b)
+    after = z + H / 6 * (a + 2 * b + 2 * c + field(z + H * c))
+    assert_close(model(z[:, None])[:, 0], after, 1e-12)
+    assert_close(model.field(z), a, 1e-12)
+    change = torch.func.jvp(model.energy, (z,), (a,))[1]
+    assert float(change.abs().max()) < 1e-12
+    assert not model.structure.is_symplectic
 
 
 def test_neural_odes_by_runge_kutta_steps():

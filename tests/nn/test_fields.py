@@ -6,7 +6,14 @@ import torch
 
 from tests.nn.laws import assert_close, randomise, sample
 from vpintegrator.errors import InputError
-from vpintegrator.nn.fields import EnergyNetwork, HamiltonianField, Perceptron, slope_of
+from vpintegrator.nn.fields import (
+    EnergyNetwork,
+    HamiltonianField,
+    LagrangianField,
+    Perceptron,
+    curvature_of,
+    slope_of,
+)
 from vpintegrator.nn.flows import RungeKuttaFlow, SplitFlow
 from vpintegrator.nn.layer import ACTIVATIONS
 
@@ -22,6 +29,9 @@ EXAMPLES = {
     "steps of an energy": lambda d, T: RungeKuttaFlow(
         HamiltonianField(EnergyNetwork(2 * ((d + 1) // 2), 4))
     ),
+    "steps of a Lagrangian": lambda d, T: RungeKuttaFlow(
+        LagrangianField(EnergyNetwork(2 * ((d + 1) // 2), 4))
+    ),
     "separable flow": lambda d, T: SplitFlow(*energies(d)),
     "separable flow, positions first": lambda d, T: SplitFlow(*energies(d), "yoshida-4", 2),
 }
@@ -33,6 +43,8 @@ def test_slopes_are_those_of_automatic_differentiation(activation):
     x = sample(50).requires_grad_()
     (slope,) = torch.autograd.grad(function(x).sum(), x)
     assert_close(slope_of(function)(x), slope, 1e-14)
+    curvature = torch.func.jvp(slope_of(function), (x,), (torch.ones_like(x),))[1]
+    assert_close(curvature_of(function)(x), curvature, 1e-14)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -42,6 +54,10 @@ def test_the_gradient_is_that_of_the_value(depth, activation):
     x = sample(6, 3).requires_grad_()
     (slope,) = torch.autograd.grad(H(x).sum(), x)
     assert_close(H.gradient(x), slope, 1e-14)
+    gradient, hessian = H.gradient_and_hessian(x)
+    assert_close(gradient, slope, 1e-14)
+    expected = torch.func.vmap(torch.func.hessian(H))(x)
+    assert_close(hessian, expected, 1e-13)
 
 
 def test_a_hamiltonian_field_keeps_its_energy_and_has_no_divergence():
@@ -50,6 +66,14 @@ def test_a_hamiltonian_field_keeps_its_energy_and_has_no_divergence():
     (slope,) = torch.autograd.grad(f.energy(x), x)
     assert abs(float((slope @ f(x)).detach())) < 1e-15
     assert abs(float(torch.func.jacrev(f)(x).trace().detach())) < 1e-14
+
+
+def test_a_lagrangian_field_keeps_its_energy():
+    f = LagrangianField(randomise(EnergyNetwork(4, 6, activation="softplus"), 0.3, 1))
+    f.set_units(torch.tensor([0.3, -0.2, 0.1, 0.5]), torch.tensor([2.0, 1.0, 0.5, 3.0]))
+    x = sample(4).requires_grad_()
+    (slope,) = torch.autograd.grad(f.energy(x), x)
+    assert abs(float((slope @ f(x)).detach())) < 1e-14
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 // takes the derivatives by these, in the slots from SEEDS on, to those by the weights (a vector each,
 // added to `g`) and by the windows.
 //
-// Windows are (trajectory, window * dim) and targets (trajectory, calls * outputs) as the package has
-// them, rows that need not follow one another; derivatives come with windows last, lanes side by side.
+// Windows are (row, window * dim) and targets (row, calls * outputs) as the package has them, rows that
+// may overlap; `rows` are those in use, in this order. Derivatives come with windows last, lanes side
+// by side.
 #include <memory>
 
 enum : long { KEPT = INPUTS - OUTPUTS };
@@ -16,6 +17,7 @@ extern "C" void constants(const real *parameters, real *c) {
 
 struct Problem {
     const real *windows, *targets, *weights, *c;
+    const long *rows;
     long count, calls, window_stride, target_stride;
 };
 
@@ -36,10 +38,13 @@ struct Block {
     void predict(long first) {
         const long count = p.count - first < LANES ? p.count - first : LANES;
         squares.take(count);
-        const real *before = p.windows + first * p.window_stride;
-        const real *after = p.targets + first * p.target_stride;
-        transpose(before, p.window_stride, count, INPUTS, windows.get());
-        transpose(after, p.target_stride, count, p.calls * OUTPUTS, targets.get());
+        const long *rows = p.rows + first, next = first + LANES;
+        for (long k = next; k < next + LANES && k < p.count; k++) {
+            fetch(p.windows + p.rows[k] * p.window_stride, INPUTS);
+            fetch(p.targets + p.rows[k] * p.target_stride, p.calls * OUTPUTS);
+        }
+        transpose(p.windows, rows, p.window_stride, count, INPUTS, windows.get());
+        transpose(p.targets, rows, p.target_stride, count, p.calls * OUTPUTS, targets.get());
         for (long call = 0; call < p.calls; call++) {
             value y[OUTPUTS], *next = &windows[(call + 1) * INPUTS];
             step_from(call, y);

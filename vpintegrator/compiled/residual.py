@@ -108,11 +108,24 @@ class CompiledResidual:
         return float(self._summed("sums", vector, windows, targets, 2, weights=first)[0][0])
 
     def gradient(
-        self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
+        self,
+        vector: np.ndarray,
+        windows: np.ndarray,
+        targets: np.ndarray,
+        rows: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same sums of squares, and :math:`J^T r`: half the gradient of the first."""
+        """Return the same sums of squares, and :math:`J^T r`: half the gradient of the first.
+
+        Parameters
+        ----------
+        vector, windows, targets
+            See :meth:`sums`. The last two may be overlapping views of states.
+        rows
+            Numbers of the pairs in use, integers (pair,); by default all. They are read where they
+            are, so that a batch is not copied.
+        """
         sizes = 2, len(self._trained)
-        squares, total = self._summed("gradient", vector, windows, targets, *sizes)
+        squares, total = self._summed("gradient", vector, windows, targets, *sizes, rows=rows)
         return squares, total.astype(self.dtype)
 
     def jacobian(
@@ -148,6 +161,7 @@ class CompiledResidual:
         targets: np.ndarray,
         *sizes: int,
         weights: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
     ) -> list[np.ndarray]:
         """Return what a function of the library sums up over all windows, arrays of these sizes."""
         self._set(vector)
@@ -158,7 +172,7 @@ class CompiledResidual:
             getattr(self._library, name)(ctypes.byref(problem), *map(pointer, arrays))
             return arrays
 
-        for arrays in self._divided(work, windows, targets, weights):
+        for arrays in self._divided(work, windows, targets, weights, rows):
             for sums, part in zip(total, arrays, strict=True):
                 sums += part
         return total
@@ -216,25 +230,31 @@ class CompiledResidual:
         windows: np.ndarray,
         targets: np.ndarray,
         weights: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
     ) -> list[T]:
         """Return the results of ``work`` for parts of the windows, computed in parallel."""
-        if not len(windows):
+        rows = np.arange(len(windows)) if rows is None else np.ascontiguousarray(rows, np.int64)
+        if not len(rows):
             return []
         weights = self._weights if weights is None else weights
-        windows = self._rows(windows)
-        targets = self._rows(targets)
+        windows = self._in_rows(windows)
+        targets = self._in_rows(targets)
         calls = math.prod(targets.shape[1:]) // len(self._weights)
         strides = [array.strides[0] // array.itemsize for array in (windows, targets)]
 
-        def one(part: slice) -> T:
-            arrays = (windows[part], targets[part], weights, self._constants)
-            addresses = (array.ctypes.data for array in arrays)
-            return work(_Problem(*addresses, part.stop - part.start, calls, *strides), part)
+        arrays = (windows, targets, weights, self._constants)
+        shared = [array.ctypes.data for array in arrays]
+        first = rows.ctypes.data
 
-        parts = parts_of(len(windows), self._lanes, -(-len(windows) // _PART))
+        def one(part: slice) -> T:
+            own = first + part.start * rows.itemsize
+            count = part.stop - part.start
+            return work(_Problem(*shared, own, count, calls, *strides), part)
+
+        parts = parts_of(len(rows), self._lanes, -(-len(rows) // _PART))
         return in_threads(one, parts, min(self.threads, len(parts)))
 
-    def _rows(self, array: np.ndarray) -> np.ndarray:
+    def _in_rows(self, array: np.ndarray) -> np.ndarray:
         """Return an array of the library's numbers, those of each window one after another."""
         array = np.asarray(array, self.dtype)
         return array if array[0].flags.c_contiguous else np.ascontiguousarray(array)
@@ -244,6 +264,13 @@ class _Problem(ctypes.Structure):
     """Structure of the C++ code, which does not own the arrays."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("windows", "targets", "weights", "constants")),
-        *((name, ctypes.c_long) for name in ("count", "calls", "window_stride", "target_stride")),
+        ("windows", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("constants", ctypes.c_void_p),
+        ("rows", ctypes.c_void_p),
+        ("count", ctypes.c_long),
+        ("calls", ctypes.c_long),
+        ("window_stride", ctypes.c_long),
+        ("target_stride", ctypes.c_long),
     )

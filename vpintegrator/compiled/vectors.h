@@ -234,11 +234,18 @@ static inline void add_to(real *numbers, vector x) {
     sum += x;
     memcpy(numbers, &sum, sizeof sum);
 }
-// the columns of so many rows, `stride` apart; the last row is repeated to fill the vectors
-static inline void transpose(const real *rows, long stride, long count, long size, vector *columns) {
+// ask for so many numbers that are read soon, and may lie anywhere
+static inline void fetch(const real *numbers, long count) {
+    for (long i = 0; i < count; i += 64 / sizeof(real)) __builtin_prefetch(numbers + i);
+    __builtin_prefetch(numbers + count - 1);
+}
+// the columns of so many `rows` of a matrix, which are `stride` apart; the last row is repeated to fill
+// the vectors
+static inline void transpose(const real *matrix, const long *rows, long stride, long count, long size,
+                             vector *columns) {
     real *numbers = (real *)columns;
     for (int k = 0; k < LANES; k++) {
-        const real *row = rows + (k < count ? k : count - 1) * stride;
+        const real *row = matrix + rows[k < count ? k : count - 1] * stride;
         for (long i = 0; i < size; i++) numbers[i * LANES + k] = row[i];
     }
 }

@@ -123,15 +123,30 @@ class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
     def pair(self, index: Any) -> Pair:
         """Return the pairs of some numbers."""
         first = self.first[index]
-        whole = self.states.unfold(0, self.size, 1).transpose(1, 2)  # (state, size, dim), a view
-        windows = whole.index_select(0, first.reshape(-1)).reshape(*first.shape, self.size, -1)
+        both = self._both().index_select(0, first.reshape(-1)).reshape(*first.shape, self.size, -1)
         k = None if self.parameters is None else self.parameters[first]
-        return Pair(windows[..., : self.window, :], windows[..., self.shift :, :], k)
+        return Pair(both[..., : self.window, :], both[..., self.shift :, :], k)
+
+    def views(self) -> Pair:
+        """Return windows that begin at each state, without a copy.
+
+        The pair of a number is in row ``first[number]``; other rows may join two trajectories.
+        """
+        both = self._both()
+        return Pair(both[:, : self.window], both[:, self.shift :], self.parameters)
+
+    def _both(self) -> torch.Tensor:
+        """Return input and target together that begin at each state, (state, size, dim)."""
+        return self.states.unfold(0, self.size, 1).transpose(1, 2)
+
+    def shuffled(self, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
+        """Yield all numbers in random order, ``size`` at a time; the last ones may be fewer."""
+        order = torch.randperm(len(self), generator=generator).to(self.first.device)
+        yield from order.split(size)
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
         """Every pair once, in random order, ``size`` at a time; the last ones may be fewer."""
-        order = torch.randperm(len(self), generator=generator).to(self.first.device)
-        return (self.pair(batch) for batch in order.split(size))
+        return map(self.pair, self.shuffled(size, generator))
 
     def evenly(self, count: int) -> Pair:
         """Return a number of pairs, evenly chosen from all; all if there are no more."""

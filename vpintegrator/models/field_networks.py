@@ -1,4 +1,4 @@
-"""Networks of vector fields that classical methods step: Hamiltonian ones and free ones."""
+"""Networks of vector fields that classical methods step: of Hamiltonians, Lagrangians, or free."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vpintegrator.nn import (
     Composition,
     EnergyNetwork,
     HamiltonianField,
+    LagrangianField,
     Perceptron,
     RungeKuttaFlow,
     SplitFlow,
@@ -189,6 +190,78 @@ class GeneralizedHamiltonianNetwork(Model):
             SplitFlow(part(), part(), "coordinate-splitting") for _ in range(whole("depth", depth))
         ]
         super().__init__(Composition(*layers), dim, dtype=dtype)
+
+
+class LagrangianNetwork(Model):
+    r"""A Lagrangian of hidden layers, whose vector field an explicit Runge-Kutta method steps.
+
+    .. math:: \frac{d}{dt} \frac{\partial L}{\partial v} = \frac{\partial L}{\partial q}, \qquad
+        \dot q = v
+
+    It is trained on states: derivatives go through the steps of the method. Momenta need not be
+    known. The steps keep nothing exactly.
+
+    Parameters
+    ----------
+    dim
+        Components of a state: positions, then their velocities.
+    method
+        The classical method.
+    substeps
+        Number of equal steps of the method in a step.
+    depth
+        Number of hidden layers.
+    width
+        Hidden units of each.
+    activation
+        Activation of hidden layers, which has two derivatives.
+    dtype
+        Type of the weights; they are drawn in float64.
+
+    Raises
+    ------
+    InputError
+        If the number of components is odd.
+
+    References
+    ----------
+    Cranmer, Greydanus, Hoyer, Battaglia, Spergel, Ho, Lagrangian neural networks,
+    arXiv 2003.04630.
+
+    Examples
+    --------
+    >>> model = vp.models.LagrangianNetwork(dim=4)
+    >>> model.field(torch.zeros(5, 4)).shape, model.energy(torch.zeros(5, 4)).shape
+    (torch.Size([5, 4]), torch.Size([5]))
+    """
+
+    name = "lnn"
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        method: RungeKutta = "rk4",
+        substeps: int = 1,
+        depth: int = 2,
+        width: int = 32,
+        activation: Smooth = "softplus",
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        check_even(dim)
+        function = EnergyNetwork(dim, width, depth, activation=activation)
+        flow = RungeKuttaFlow(LagrangianField(function), method, substeps)
+        super().__init__(flow, dim, dtype=dtype)
+
+    def energy(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the learned energy (...) at states (..., dim), up to a factor and a constant."""
+        energies: torch.Tensor = self.core.field.energy(self.coordinates(states))
+        return energies
+
+    def field(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the learned vector field (..., dim) at states (..., dim)."""
+        return self.coordinates.restored(self.core.field(self.coordinates(states))) * self.scale
 
 
 class NeuralODE(Model):

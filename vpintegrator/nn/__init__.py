@@ -45,6 +45,7 @@ from vpintegrator.nn.feed_forward import PolynomialLayer as PolynomialLayer
 from vpintegrator.nn.feed_forward import ResidualLayer as ResidualLayer
 from vpintegrator.nn.fields import EnergyNetwork as EnergyNetwork
 from vpintegrator.nn.fields import HamiltonianField as HamiltonianField
+from vpintegrator.nn.fields import LagrangianField as LagrangianField
 from vpintegrator.nn.fields import Perceptron as Perceptron
 from vpintegrator.nn.flows import RungeKuttaFlow as RungeKuttaFlow
 from vpintegrator.nn.flows import SplitFlow as SplitFlow

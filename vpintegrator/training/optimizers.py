@@ -141,6 +141,13 @@ class Optimizer(ABC):
         targets = self.objective.new_states(self.model, targets)
         return Pair(self.objective.noisy(self.model, inputs, self.generator), targets, parameters)
 
+    def chosen(self, numbers: torch.Tensor) -> tuple[Pair, torch.Tensor | None]:
+        """Return the pairs of some numbers, or all and the rows that machine code is to read."""
+        is_read_in_place = self.residuals.compiled is not None and not self.objective.noise
+        if is_read_in_place and self.pairs.parameters is None:
+            return self.ready(self.pairs.views()), self.pairs.first.index_select(0, numbers)
+        return self.ready(self.pairs.pair(numbers)), None
+
 
 class LevenbergMarquardt(Optimizer, Residual):
     """The damped iteration on the residuals of some windows, with their exact Jacobian.
@@ -319,7 +326,7 @@ class Adam(Optimizer):
 
     def torch_optimizer(self) -> torch.optim.Optimizer:
         """Return the optimizer of torch that does the steps."""
-        return torch.optim.Adam([self.parameters], lr=self.rate, betas=self.betas)
+        return torch.optim.Adam([self.parameters], self.rate, self.betas, fused=True)
 
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
@@ -336,9 +343,9 @@ class Adam(Optimizer):
         """Return the factor of the learning rate at a share of the budget."""
         return 1e-3 + (1 - 1e-3) * (0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
 
-    def divisor(self, squares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor | int:
+    def divisor(self, squares: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor | int:
         """Return the inverse of the derivative of a batch's loss by its sum of squares."""
-        return targets.numel()
+        return len(numbers) * self.objective.residuals_of_window(self.model)
 
     def epoch(self, progress: float) -> float:
         """Train on the windows once, at a rate that falls with ``progress``."""
@@ -346,21 +353,21 @@ class Adam(Optimizer):
         self.parameters.data.copy_(self.residuals.read())
         sums = self.parameters.new_zeros(2, requires_grad=False)
         states = 0
-        batches = self.pairs.batches(self.batch, self.generator)
+        batches = self.pairs.shuffled(self.batch, self.generator)
         eager = self.residuals.compiled is None  # machine code knows no modes
         if eager:
             self.model.train()
         try:
-            for pair in islice(batches, math.ceil(self.longest / self.batch)):
-                pair = self.ready(pair)
-                squares, gradient = self.residuals.gradient(self.parameters, pair)
-                self.move(gradient / self.divisor(squares[0], pair.targets), rate)
+            for numbers in islice(batches, math.ceil(self.longest / self.batch)):
+                squares, gradient = self.residuals.gradient(self.parameters, *self.chosen(numbers))
+                self.move(gradient / self.divisor(squares[0], numbers), rate)
                 sums += squares
-                states += pair.targets[..., 0].numel()
+                states += len(numbers)
         finally:  # also of an epoch that is left
             if eager:
                 self.model.eval()
             self.residuals.write(self.parameters.detach())
+        states *= self.objective.residuals_of_window(self.model) // self.model.dim
         return relative(sums.tolist()[1], states)
 
     def roll_back(self) -> None:
@@ -416,11 +423,16 @@ class PublishedAdam(Adam):
     first_rate = 1e-2
     betas = (0.9, 0.99)
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        new = self.objective.new_states(self.model, self.pairs.views().targets)
+        self.target_squares = new.square().sum((1, 2))[self.pairs.first]  # (pair,)
+
     def decay(self, progress: float) -> float:
         return 1e-4**progress
 
-    def divisor(self, squares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return 2 * squares.sqrt() * targets.norm()
+    def divisor(self, squares: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        return 2 * squares.sqrt() * self.target_squares[numbers].sum().sqrt()
 
 
 class Momentum(Adam):

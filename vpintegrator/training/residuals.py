@@ -194,11 +194,17 @@ class Residuals(ParameterVector):
         difference = self.objective.difference(self.model, pair, self.named(vector))
         return self.objective.weighted(self.model, difference).reshape(-1)
 
-    def gradient(self, vector: torch.Tensor, pair: Pair) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return weighted and plain sums of squares, (2,), and the gradient of the first."""
+    def gradient(
+        self, vector: torch.Tensor, pair: Pair, rows: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return weighted and plain sums of squares, (2,), and the gradient of the first.
+
+        With ``rows``, which machine code alone takes, it is that of these pairs.
+        """
         check_time()
         if self.compiled is not None:
-            parts = self.compiled.gradient(vector.detach().numpy(), *machine_windows(pair))
+            chosen = None if rows is None else rows.numpy()
+            parts = self.compiled.gradient(vector.detach().numpy(), *machine_windows(pair), chosen)
             squares, half = map(torch.from_numpy, parts)
             return squares, 2 * half
         vector = vector.detach().requires_grad_()
