@@ -120,7 +120,7 @@ SYSTEMS = {
     "rigid-body": "rigid body",
 }
 OURS = "ours"
-NETWORKS = ("hnn", "ghnn", "sympnet-g", "sympnet-la", "henonnet")
+NETWORKS = ("hnn", "ghnn", "sympnet-g", "sympnet-la", "henonnet", "locsympnet")
 NETWORKS += ("lnn", "neural-ode", "lstm", "gru", "vpt")
 PUBLISHED = {("rigid-body", "vpt"): 1.7e-3, ("rigid-body", "feed-forward"): 7.4e-4}
 NOTES = [

@@ -141,6 +141,7 @@ DEFAULTS = {name: (name, {}) for name in ARCHITECTURES}
 DEFAULTS |= {
     name: (name, {"width": 5}) for name in ("hnn", "ghnn", "lnn", "neural-ode", "lstm", "gru")
 }
+DEFAULTS["symmetric planes"] = ("locsympnet", {"width": 4, "symmetric": True})
 DEFAULTS["lagrangian"] = ("lagrangian", {"degree": 2})  # a function of twice the components
 CASES = DEFAULTS | VOLUME | SIZED | SYMPLECTIC | FAMILIES | TRANSFORMERS
 CASES["discrete Lagrangian"] = ("lagrangian", {"dim": 2, "periodic": [(1, 6.0)]})

@@ -16,6 +16,7 @@ from vpintegrator.models import (
     HenonNet,
     LagrangianNetwork,
     LinearActivationSympNet,
+    LocallySymplecticNetwork,
     NeuralODE,
 )
 
@@ -224,6 +225,42 @@ def test_linear_and_activation_networks_by_their_modules():
 
     z = sample(6, 4)
     assert_close(model(z[:, None])[:, 0], normalised(step, z), 1e-13)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_locally_symplectic_networks_by_their_modules(symmetric):
+    model = random(LocallySymplecticNetwork(4, depth=2, width=3, symmetric=symmetric))
+    layers = [*model.core.layers] if symmetric else [*model.core]
+    order = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)] * 2
+
+    def module(V, x, moved, partner):
+        """The sum over neurons of a W_j sigma(W y + b), y without the moved component."""
+        seen = [i for i in range(4) if i != moved]
+        W = V.inner_weight.T  # (neuron, component)
+        hidden = torch.sigmoid(x[:, seen] @ W.T + V.inner_bias)
+        x = x.clone()
+        x[:, moved] += hidden @ (V.outer_weight * W[:, seen.index(partner)])
+        return x
+
+    def step(x):
+        modules = [(layer.potential, *own) for layer, own in zip(layers, order, strict=True)]
+        for V, moved, partner in [*modules, *modules[::-1]] if symmetric else modules:
+            x = module(V, x, moved, partner)
+        return x
+
+    z = sample(6, 4)
+    assert_close(model(z[:, None])[:, 0], normalised(step, z), 1e-13)
+    assert model.structure.form == "volume"
+
+
+def test_symmetric_networks_are_inverted_by_the_other_sign_of_the_step():
+    model = random(LocallySymplecticNetwork(3, width=4, symmetric=True))
+    z = sample(6, 3)
+    image = model(z[:, None])
+    with torch.no_grad():
+        for layer in model.core.layers:
+            layer.potential.outer_weight.neg_()
+    assert_close(model(image)[:, 0], z, 1e-13)
 
 
 def test_henon_networks_by_their_maps():

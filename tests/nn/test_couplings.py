@@ -30,6 +30,9 @@ EXAMPLES = {
     "rotated": lambda d, T: nn.Rotated(nn.AdditiveCoupling(d, 5), nn.spread_rotation(1, d)),
     "lifted": lambda d, T: nn.Lifted(nn.AdditiveCoupling(divisor(T) * d, 5), divisor(T)),
     "composition": lambda d, T: nn.Composition(nn.TimeMixing(T), nn.AdditiveCoupling(d, 5)),
+    "symmetric composition": lambda d, T: nn.SymmetricComposition(
+        nn.AdditiveCoupling(d, 5), nn.AdditiveCoupling(d, 4)
+    ),
     "reversible": lambda d, T: nn.Reversible(
         nn.AdditiveCoupling(d, 5), np.diag([*[1.0] * (d - 1), -1.0])
     ),

@@ -14,6 +14,7 @@ from vpintegrator.nn.gradient_coupling import (
     ComponentPotential,
     GradientCoupling,
     HenonMap,
+    LocallySymplecticShear,
     NeuronPotential,
     QuadraticPotential,
 )
@@ -33,6 +34,7 @@ EXAMPLES = {
     ),
     "linear modules": lambda d, T: coupling(QuadraticPotential, d),
     "activation modules": lambda d, T: coupling(ComponentPotential, d),
+    "locally symplectic": lambda d, T: LocallySymplecticShear(NeuronPotential(d - 1, 5), 1, 0),
     "henon": lambda d, T: HenonMap(NeuronPotential((d + 1) // 2, 5)),
     "reversible gradients": lambda d, T: Reversible(
         coupling(NeuronPotential, d, 3), np.diag([1.0] * ((d + 1) // 2) + [-1.0] * ((d + 1) // 2))

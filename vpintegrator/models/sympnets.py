@@ -1,4 +1,4 @@
-"""The published symplectic networks, without symmetries: SympNets and HenonNets."""
+"""The published symplectic networks, without symmetries: SympNets, LocSympNets and HenonNets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from vpintegrator.nn import (
     Composition,
     GradientCoupling,
     HenonMap,
+    LocallySymplecticShear,
     NeuronPotential,
     QuadraticPotential,
+    SymmetricComposition,
 )
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.symmetry import check_even
@@ -143,6 +145,76 @@ class LinearActivationSympNet(Model):
             layers.append(pair(ComponentPotential, activation=activation))
             layers += [pair(QuadraticPotential) for _ in range(linear)]
         super().__init__(Composition(*layers), dim, dtype=dtype)
+
+
+class LocallySymplecticNetwork(Model):
+    r"""A LocSympNet: shears that are symplectic in planes of neighbours in turn; keeps volume.
+
+    .. math:: z_i \mapsto z_i + \partial_{i+1} V_i, \qquad
+        z_{i+1} \mapsto z_{i+1} + \partial_i V'_i, \qquad i = 1, \ldots, n - 1
+
+    with functions of all components but the one that moves. In two components these are the
+    gradient modules of SympNets.
+
+    Parameters
+    ----------
+    dim
+        Components of a state, at least 2.
+    depth
+        Number of passes through all planes.
+    width
+        Hidden units of each V, which has one hidden layer.
+    symmetric
+        Whether the passes are followed by themselves in reverse order: a SymLocSympNet.
+    activation
+        Activation of the gradient of V.
+    initial_scale
+        Size of the initial gradients.
+    dtype
+        Type of the weights; they are drawn in float64.
+
+    Raises
+    ------
+    InputError
+        If there is one component.
+
+    References
+    ----------
+    Bajars, Locally-symplectic neural networks for learning volume-preserving dynamics,
+    J. Comput. Phys. 476 (2023) 111911, arXiv 2109.09151.
+
+    Examples
+    --------
+    >>> vp.models.LocallySymplecticNetwork(dim=3).structure.form
+    'volume'
+    """
+
+    name = "locsympnet"
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        depth: int = 2,
+        width: int = 32,
+        symmetric: bool = False,
+        activation: str = "sigmoid",
+        initial_scale: float = 1e-2,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        whole("dim", dim, 2)
+
+        def shear(moved: int, partner: int) -> LocallySymplecticShear:
+            V = NeuronPotential(dim - 1, width, activation=activation, initial_scale=initial_scale)
+            return LocallySymplecticShear(V, moved, partner)
+
+        layers = list[LocallySymplecticShear]()
+        for _ in range(whole("depth", depth)):
+            for i in range(dim - 1):
+                layers += [shear(i, i + 1), shear(i + 1, i)]
+        kind = SymmetricComposition if symmetric else Composition
+        super().__init__(kind(*layers), dim, dtype=dtype)
 
 
 class HenonNet(Model):

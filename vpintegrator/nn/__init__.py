@@ -32,6 +32,7 @@ from vpintegrator.nn.cayley import skew_matrix as skew_matrix
 from vpintegrator.nn.composition import Composition as Composition
 from vpintegrator.nn.composition import Reflection as Reflection
 from vpintegrator.nn.composition import Reversible as Reversible
+from vpintegrator.nn.composition import SymmetricComposition as SymmetricComposition
 from vpintegrator.nn.couplings import AdditiveCoupling as AdditiveCoupling
 from vpintegrator.nn.couplings import Coupling as Coupling
 from vpintegrator.nn.discrete_lagrangian import DiscreteLagrangian as DiscreteLagrangian
@@ -60,6 +61,7 @@ from vpintegrator.nn.gradient_coupling import ComponentPotential as ComponentPot
 from vpintegrator.nn.gradient_coupling import GradientCoupling as GradientCoupling
 from vpintegrator.nn.gradient_coupling import GradientShear as GradientShear
 from vpintegrator.nn.gradient_coupling import HenonMap as HenonMap
+from vpintegrator.nn.gradient_coupling import LocallySymplecticShear as LocallySymplecticShear
 from vpintegrator.nn.gradient_coupling import NeuronPotential as NeuronPotential
 from vpintegrator.nn.gradient_coupling import QuadraticPotential as QuadraticPotential
 from vpintegrator.nn.hidden_parameter import HiddenParameterLayer as HiddenParameterLayer

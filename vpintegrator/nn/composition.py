@@ -12,6 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.layer import (
     Device,
     Dtype,
+    InvertibleLayer,
     Layer,
     factory_like,
     on_cpu,
@@ -81,6 +82,43 @@ class Composition(Layer, nn.Sequential):
                 raise InputError(f"{type(layer).__name__} has no explicit inverse")
             y = layer.inverse(y, *parameters_for(layer, parameters))  # type: ignore[operator]
         return y
+
+
+class SymmetricComposition(InvertibleLayer):
+    r"""Layers applied in order, and then the same layers in the reverse order.
+
+    .. math:: z \mapsto (\ell_1 \circ \cdots \circ \ell_n \circ \ell_n \circ \cdots \circ \ell_1)(z)
+
+    Where layers with increments of the other sign are their inverses, as shears are, so is it: as
+    a symmetric method of half steps.
+
+    Parameters
+    ----------
+    *layers : InvertibleLayer
+        Layers without parameters, the first one applied first and last.
+
+    Examples
+    --------
+    >>> map = vp.nn.SymmetricComposition(vp.nn.AdditiveCoupling(dim=3))
+    >>> z = torch.rand(5, 3)
+    >>> bool(torch.allclose(map.inverse(map(z)), z))
+    True
+    """
+
+    def __init__(self, *layers: InvertibleLayer) -> None:
+        super().__init__(**factory_like(layers[0]))
+        self.layers = nn.ModuleList(layers)
+        self.dim = layers[0].dim
+
+    @property
+    def symplectic(self) -> bool:
+        """Whether every layer keeps the symplectic form of states (q, p) exactly."""
+        return preserves("symplectic", *self.layers)
+
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        for layer in (*self.layers, *reversed(self.layers)):
+            z = layer(z) if sign > 0 else layer.inverse(z)
+        return z
 
 
 def is_invertible(layer: nn.Module) -> bool:

@@ -360,6 +360,58 @@ class GradientShear(InvertibleLayer):
         return torch.cat([q, torch.add(p, shift, alpha=sign)], -1)
 
 
+class LocallySymplecticShear(InvertibleLayer):
+    r"""A shear of one component by the derivative of a function of the others by one of them.
+
+    .. math:: z_i \mapsto z_i + \partial_j V(z_1, \ldots, z_{i-1}, z_{i+1}, \ldots, z_n)
+
+    It is symplectic in the plane of :math:`z_i` and :math:`z_j`, at any values of the others, and
+    so keeps volume.
+
+    Parameters
+    ----------
+    potential : Module
+        V, as for ``GradientCoupling``, of all components but one, without parameters.
+    moved, partner : int
+        Numbers i and j, from 0.
+
+    References
+    ----------
+    Bajars, Locally-symplectic neural networks for learning volume-preserving dynamics,
+    arXiv 2109.09151.
+
+    Examples
+    --------
+    >>> layer = vp.nn.LocallySymplecticShear(vp.nn.NeuronPotential(2), moved=0, partner=1)
+    >>> z = torch.rand(5, 3)
+    >>> bool(torch.equal(layer(z)[:, 1:], z[:, 1:]))
+    True
+    """
+
+    shown = ("moved", "partner")
+
+    def __init__(self, potential: Any, moved: int, partner: int) -> None:
+        super().__init__(**factory_like(potential))
+        self.potential: Any = potential
+        self.dim = potential.size + 1
+        for name, number in (("moved", moved), ("partner", partner)):
+            whole(name, number, 0, self.dim - 1)
+        if moved == partner:
+            raise InputError(f"moved and partner must differ; both are {moved}")
+        self.moved = moved
+        self.partner = partner
+
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        i = self.moved
+        before = z[..., :i]
+        after = z[..., i + 1 :]
+        seen = torch.cat([before, after], -1)  # (..., dim - 1)
+        j = self.partner - (self.partner > i)  # among these
+        slope = self.potential.gradient(seen)[..., j : j + 1]  # (..., 1)
+        moved = torch.add(z[..., i : i + 1], slope, alpha=sign)
+        return torch.cat([before, moved, after], -1)
+
+
 class HenonMap(InvertibleLayer):
     r"""A Henon layer: four times the same symplectic map, near the identity for small V.
 
