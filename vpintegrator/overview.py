@@ -46,6 +46,7 @@ GIVEN_OTHERWISE = {
 }
 # entries of a table that are shown; columns of those in one line
 _ENTRIES = 24
+_HEADING = 14  # fewest letters of headings
 _COLUMNS = 90
 _PAIRS = 8  # of positions and momenta that are shown
 _SHOWN = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT"}
@@ -424,6 +425,7 @@ def _show_file(path: Path, width: int | None) -> Overview:
 def _text(title: str, facts: Mapping[str, Any]) -> str:
     """Return facts as lines with headings; the entries of a table stand in one line if they fit."""
     lines = [title]
+    width = max([_HEADING, *map(len, facts)])
     for key, value in facts.items():
         texts = _entries(value) if isinstance(value, Mapping) else [_plain(value)]
         if len(", ".join(texts)) <= _COLUMNS:
@@ -431,7 +433,7 @@ def _text(title: str, facts: Mapping[str, Any]) -> str:
         elif (rest := len(texts) - _ENTRIES) > 0:
             texts[_ENTRIES:] = [f"and {rest} more"]
         headings = [key.replace("_", " "), *[""] * len(texts)]
-        lines += [f"  {head:<14} {text}" for head, text in zip(headings, texts, strict=False)]
+        lines += [f"  {head:<{width}} {text}" for head, text in zip(headings, texts, strict=False)]
     return "\n".join(lines)
 
 
@@ -613,6 +615,7 @@ def model_facts(model: Model) -> dict[str, Any]:
         "form": model.structure.form,
         "structure": [*model.structure.words, *["invertible"] * model.invertible],
         "measure_preserving": model.measure_preserving,
+        "remark": model.remark,
         "invariants": {} if model.invariants is None else model.invariants.sizes,
         "reversing_symmetries": len(model.reversing_symmetries),
         "family": dict(model.ranges),
