@@ -5,13 +5,12 @@
 
 The volume-preserving feed-forward network, the volume-preserving transformer (VPT) and the standard
 transformer learn orbits of the implicit midpoint rule with step 0.2, by Adam in single precision.
-Their weights after 50,000 epochs are in ``scripts/published``, of the standard transformer on 200
-orbits, which it does not learn either. With ``--train`` they are trained anew, from checkpoints in
-the folder where a run was interrupted. Beside them are the map that ``vp.fit`` chooses for the same
-data, the VPT with our layers and optimizer, and RK4. The orbits of the paper run to t = 100, those
-of the Julia tutorial to t = 120, and errors are those from the implicit midpoint rule. The folder
-receives the data, the models, both rollouts with figures and tables, the loss curves, and a table
-of the training times.
+Their weights after 50,000 epochs are in ``scripts/published``. With ``--train`` they are trained
+anew, from checkpoints in the folder where a run was interrupted. Beside them are the map that
+``vp.fit`` chooses for the same data, the VPT with our layers and optimizer, and RK4. The orbits of
+the paper run to t = 100, those of the Julia tutorial to t = 120, and errors are those from the
+implicit midpoint rule. The folder receives the data, the models, both rollouts with figures and
+tables, the loss curves, and a table of the training times.
 
 Values marked as published are those of the weights that come with the tutorial of
 GeometricMachineLearning.jl. The paper trains on all of the 1,238 orbits; here 238 are kept for

@@ -19,14 +19,21 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
-from harness import machine, names, print_table, use_threads, write_result
+from harness import (
+    machine,
+    names,
+    print_table,
+    processor_seconds,
+    processor_time,
+    use_threads,
+    write_result,
+)
 
 # isort: split
 
@@ -75,11 +82,6 @@ OURS = "vp.fit"
 STEPS = (1, 100, 1_000)
 ORBIT = 20  # steps of an orbit of the training states
 DRAWS = 20  # of initial states, until all orbits can be continued
-
-
-def processor_time() -> float:
-    """Return the seconds of the processor that this process and its ended children have used."""
-    return sum(os.times()[:4])
 
 
 def orbits(name: str, path: Path, count: int, steps: int, seed: int) -> vp.data.Dataset:
@@ -162,12 +164,8 @@ def step_of(map: Any) -> Step:
 
 def fitted(states: np.ndarray, step: float, seconds: float) -> tuple[Step | None, str, dict]:
     """Return the map of ``vp.fit``, in words, with what it says of itself."""
-    clock = time.perf_counter
-    time.perf_counter = processor_time  # the clock of budgets
-    try:
+    with processor_seconds():
         fit = vp.fit(states, step=step, seconds=seconds, progress=False)
-    finally:
-        time.perf_counter = clock
     facts = {
         "own error": fit.error,
         "structure": fit.model.structure.form,

@@ -1,5 +1,6 @@
 """The benchmarks of speed run, quickly; what they measure is for a quiet machine."""
 
+import subprocess
 import sys
 import time
 
@@ -212,3 +213,18 @@ def test_the_document_has_a_place_for_every_table(script):
 def test_other_tables(script, compiler, name, column, entries):
     _, *rows = cells(run(script(name), "--quick", "--markdown"))
     assert [row[column] for row in rows][:2] == entries
+
+
+def test_processor_time_counts_what_still_runs(script):
+    """A compiler that runs uses up a budget before it ends."""
+    harness = script("harness")
+    start = harness.processor_time() - time.process_time()
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        end = time.monotonic() + 60
+        while harness.processor_time() - time.process_time() < start + 0.5:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        busy.kill()
+        busy.wait()
