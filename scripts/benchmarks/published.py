@@ -204,23 +204,30 @@ def report(results: list[dict[str, Any]]) -> None:
 @benchmark(seconds=60.0)
 @click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True)
 @click.option("--tasks", metavar="NAME,...", help=f"Some of: {', '.join((*FIELDS, *SYSTEMS))}.")
+@click.option("--networks", metavar="NAME,...", help=f"Some of: {', '.join((*NETWORKS, OURS))}.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), required=True)
 def main(
-    seconds: float, threads: int, quick: bool, seeds: int, tasks: str | None, folder: Path
+    seconds: float,
+    threads: int,
+    quick: bool,
+    seeds: int,
+    tasks: str | None,
+    networks: str | None,
+    folder: Path,
 ) -> None:
     """Repeat tasks of the literature: six hours in full, ten minutes with --quick."""
     chosen = names("--tasks", tasks, (*FIELDS, *SYSTEMS))
-    networks = NETWORKS
     if quick:
         seconds = min(seconds, 5.0)
         seeds = 1
-        networks = ("hnn", "sympnet-g", "gru")
+        networks = networks or f"hnn,sympnet-g,gru,{OURS}"
+    entries = names("--networks", networks, (*NETWORKS, OURS))
     folder.mkdir(parents=True, exist_ok=True)
     places = [
         (task, entry, seed)
         for seed in range(seeds)  # an interrupted measurement has a whole table
         for task in chosen
-        for entry in (("mlp", "hnn") if task in FIELDS else (*networks, OURS))
+        for entry in (("mlp", "hnn") if task in FIELDS else entries)
     ]
     files = {place: folder / f"{place[0]}-{place[1]}-{place[2]}.json" for place in places}
     missing = [place for place in places if not files[place].exists()]

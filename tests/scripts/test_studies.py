@@ -278,9 +278,8 @@ def test_published_tasks(script, tmp_path, monkeypatch):
     monkeypatch.setattr(published, "ITERATIONS", 300)
     monkeypatch.setattr(published, "WIDTH", 30)
     vp.generate("henon-heiles", "henon-heiles.h5", count=60, steps=5)
-    monkeypatch.setattr(published, "NETWORKS", ("gru",))
     options = ("--folder", ".", "--seeds", "1", "--seconds", "2", "--markdown")
-    options += ("--tasks", "spring,henon-heiles")
+    options += ("--tasks", "spring,henon-heiles", "--networks", "gru,ours")
     output = run(published, *options)
     network, plain = (read(tmp_path / f"spring-{name}-0.json") for name in ("hnn", "mlp"))
     # rates (2 p, -2 q) of states with noise 0.1: no field errs by less than the noise in it
