@@ -6,9 +6,9 @@ A first-order step is loss, gradient and Adam's update, for a batch of windows; 
 eight in turn, divided by eight. The peers: the eager module with torch.optim.Adam as anybody would
 write it; and, for the published transformer, a jitted step of the same network in JAX. An epoch of
 the published experiment is eight such steps for the windows of 1,238 orbits. Only our optimizer
-shuffles. The last table has the Jacobian of
-Levenberg-Marquardt (eager: vmap of jacrev, as torch.func offers it). The roofline counts the
-operations of a window; a function such as tanh counts for 30.
+shuffles. The last table has the Jacobian of Levenberg-Marquardt (eager: vmap of jacrev, as
+torch.func offers it). The roofline counts the operations of a window; a function such as tanh
+counts for 30.
 """
 
 from __future__ import annotations

@@ -233,7 +233,8 @@ class CompiledResidual:
         rows: np.ndarray | None = None,
     ) -> list[T]:
         """Return the results of ``work`` for parts of the windows, computed in parallel."""
-        rows = np.arange(len(windows)) if rows is None else np.ascontiguousarray(rows, np.int64)
+        rows = np.arange(len(windows)) if rows is None else rows
+        rows = np.ascontiguousarray(rows, np.dtype(ctypes.c_long))  # as C++ reads them
         if not len(rows):
             return []
         weights = self._weights if weights is None else weights

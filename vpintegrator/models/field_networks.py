@@ -36,7 +36,16 @@ Splitting = Literal[
 Smooth = Literal["tanh", "sigmoid", "sin", "softplus"]  # activations of energies
 
 
-class HamiltonianNetwork(Model):
+class _FieldModel(Model):
+    """Base of networks of vector fields, which a classical method steps."""
+
+    def field(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the learned vector field (..., dim) at states (..., dim)."""
+        rates = rates_of(self.core, self.coordinates(states))  # (..., dim)
+        return self.coordinates.restored(rates) * self.scale
+
+
+class HamiltonianNetwork(_FieldModel):
     r"""A Hamiltonian of hidden layers, whose vector field a classical method steps.
 
     .. math:: \dot q = \partial H / \partial p, \qquad \dot p = -\partial H / \partial q
@@ -120,11 +129,6 @@ class HamiltonianNetwork(Model):
         unit = scale[0] * scale[self.dim // 2]  # that of q p, equal for all pairs
         return unit * energy_of(self.core, x)
 
-    def field(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the learned vector field (..., dim) at states (..., dim)."""
-        rates = rates_of(self.core, self.coordinates(states))  # (..., dim)
-        return self.coordinates.restored(rates) * self.scale
-
 
 class GeneralizedHamiltonianNetwork(Model):
     r"""Steps of the symplectic Euler method along separable Hamiltonians of their own.
@@ -192,7 +196,7 @@ class GeneralizedHamiltonianNetwork(Model):
         super().__init__(Composition(*layers), dim, dtype=dtype)
 
 
-class LagrangianNetwork(Model):
+class LagrangianNetwork(_FieldModel):
     r"""A Lagrangian of hidden layers, whose vector field an explicit Runge-Kutta method steps.
 
     .. math:: \frac{d}{dt} \frac{\partial L}{\partial v} = \frac{\partial L}{\partial q}, \qquad
@@ -259,12 +263,8 @@ class LagrangianNetwork(Model):
         energies: torch.Tensor = self.core.field.energy(self.coordinates(states))
         return energies
 
-    def field(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the learned vector field (..., dim) at states (..., dim)."""
-        return self.coordinates.restored(self.core.field(self.coordinates(states))) * self.scale
 
-
-class NeuralODE(Model):
+class NeuralODE(_FieldModel):
     r"""A vector field of hidden layers that an explicit Runge-Kutta method steps; no structure.
 
     .. math:: \dot z = f(z)
@@ -316,10 +316,6 @@ class NeuralODE(Model):
     ) -> None:
         field = Perceptron(dim, width, depth, activation=activation)
         super().__init__(RungeKuttaFlow(field, method, substeps), dim, dtype=dtype)
-
-    def field(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the learned vector field (..., dim) at states (..., dim)."""
-        return self.coordinates.restored(self.core.field(self.coordinates(states))) * self.scale
 
 
 def energy_of(core: Any, x: torch.Tensor) -> torch.Tensor:
